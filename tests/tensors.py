@@ -1,4 +1,4 @@
-"""What the tests share: seeded inputs whose axes cannot be confused, one comparison, gradients."""
+"""Helpers for all tests: seeded inputs with distinct sizes, one comparison, and gradients."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,21 +7,21 @@ import torch
 from hypothesis import settings
 from torch import Tensor
 
-# Distinct primes: two axes swapped, or broadcast over one another, cannot pass unnoticed.
+# Distinct primes: swapped or wrongly broadcast axes raise an error or change the shape.
 BATCH, HEADS, QUERIES, KEYS, D_HEAD, D_VALUE = 2, 3, 5, 7, 11, 13
 
-# Largest difference allowed for entries of the order of 1.
+# The largest absolute difference allowed between values of magnitude 1.
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
 both_paths = pytest.mark.parametrize("need_weights", [True, False], ids=["explicit", "fused"])
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 
-# For properties: the same examples on every run and machine, and no time limit on a busy one.
+# For property tests: the same examples in every run on every machine, and no time limit.
 properties = settings(max_examples=25, deadline=None, derandomize=True)
 
 
 def randn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Return normal random numbers: the same ones in every dtype, up to rounding."""
+    """Return standard normal values: the same ones in every dtype, up to rounding."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
@@ -31,14 +31,14 @@ def numbers(values: list) -> Tensor:
 
 
 def random_mask(*shape: int, seed: int = 0, share: float = 0.5) -> Tensor:
-    """Return a boolean tensor in which about the given share is True."""
+    """Return a boolean tensor in which about this share of the values is True."""
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) < share
 
 
 def assert_equal(ours: Tensor | tuple, theirs: Tensor | tuple, tolerance: float | None = None) -> None:
-    """Compare whole tensors, or tuples of them: shape, dtype and device exactly, each entry to `tolerance`.
+    """Compare tensors, or tuples of them: shape, dtype and device exactly, and each value to `tolerance`.
 
-    The tolerance is absolute; the one of our dtype if None.
+    The tolerance is absolute; if None, it is the default for our dtype.
     """
     first = ours if isinstance(ours, Tensor) else ours[0]
     atol = tolerance if tolerance is not None else TOLERANCE.get(first.dtype, 0)
@@ -46,7 +46,7 @@ def assert_equal(ours: Tensor | tuple, theirs: Tensor | tuple, tolerance: float 
 
 
 def gradients(function: Callable[..., Tensor], *inputs: Tensor, parameters: Iterable[Tensor] = ()) -> tuple:
-    """Return the gradients of the randomly weighted output, by the inputs and then by the parameters."""
+    """Return the gradients of the randomly weighted output, first for the inputs, then for the parameters."""
     inputs = [x.detach().clone().requires_grad_() for x in inputs]
     output = function(*inputs)
     weighting = randn(*output.shape, seed=99, dtype=output.dtype)

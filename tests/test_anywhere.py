@@ -118,7 +118,7 @@ def test_a_missing_model_is_told_at_once(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setenv(pretrained_encoder.FOLDER_VARIABLE, str(tmp_path))
     lesson.begin(3)
     said = capsys.readouterr().out
-    assert said.startswith("What follows needs a real model in places, and fails there: ")
+    assert said.startswith("Some cells of this lesson need a pretrained model and will fail: ")
     assert pretrained_encoder.INSTALL in said
 
 

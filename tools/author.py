@@ -1,7 +1,7 @@
-"""Write a declared exercise's cells into its lesson, or bring them up to date.
+"""Write the cells of a declared exercise into its lesson, or update them.
 
     .venv/bin/python -m tools.author exercise 03.4
-    .venv/bin/python -m tools.author exercise 03.4 ID   new cells go after the cell ID
+    .venv/bin/python -m tools.author exercise 03.4 ID   insert new cells after the cell ID
 
 CONTRIBUTING.md says what is left to do by hand.
 """
@@ -26,9 +26,9 @@ TASK = "The task, in words."
 
 
 def put_exercise(exercise_id: str, notebook: NotebookNode, behind: str = "") -> str:
-    """Bring an exercise's cells in the notebook up to date, or add them; say which.
+    """Update an exercise's cells in the notebook, or add them; return what was done.
 
-    New ones come at the end of the path's exercises, or behind a cell that is named.
+    New cells come after the path's last exercise, or after the cell whose id is given.
     """
     texts, key = exercise_cells(exercise_id), exercise_id.replace(".", "-")
     wanted = {f"exercise-{key}": texts.exercise, f"check-{key}": texts.check, f"help-{key}": texts.help}
@@ -44,7 +44,7 @@ def put_exercise(exercise_id: str, notebook: NotebookNode, behind: str = "") -> 
         return f"brought up to date: {', '.join(changed)}" if changed else "is as declared"
     headings = [cell.source.partition("\n")[0] for cell in notebook.cells]
     end = [cell.id for cell in notebook.cells].index(behind) + 1 if behind else _exercises_end(headings)
-    heading = f"#{texts.heading}" if DEEPER in headings[:end] else texts.heading  # within a section
+    heading = f"#{texts.heading}" if DEEPER in headings[:end] else texts.heading  # in Deeper one level lower
     task = new_markdown_cell(f"{heading}\n\n*● · 0 minutes*\n\n{TASK}", id=f"exercise-{key}-task")
     stub = new_code_cell(texts.exercise, id=f"exercise-{key}", metadata={"tags": [f"exercise:{exercise_id}"]})
     check = new_code_cell(texts.check, id=f"check-{key}", metadata={"tags": [f"check:{exercise_id}"]})
@@ -57,7 +57,7 @@ def _exercises_end(headings: list[str]) -> int:
 
 
 def is_sound(exercise_id: str) -> bool:
-    """Whether its declaration is clean, and its answers and mistakes are judged as they should be."""
+    """Whether the declaration passes the linter, and the tests of its answers and mistakes pass."""
     place = f"{EXERCISES}/{lessons.LESSONS[int(exercise_id[:2])].name}.py"
     judging = ["tests/course/test_exercises.py", "-k", exercise_id]
     commands = ["ruff", "check", place], ["pytest", "--quiet", *judging]
@@ -66,7 +66,7 @@ def is_sound(exercise_id: str) -> bool:
 
 
 def name_cells(notebook: NotebookNode, raw_cells: list[dict]) -> list[str]:
-    """Give cells without an id of their own one after their section's heading, and return the new ids."""
+    """Give each cell without a readable id an id made from its section's heading; return the new ids."""
     taken, section, new = {cell.get("id") for cell in raw_cells}, "cell", []
     for cell, raw in zip(notebook.cells, raw_cells, strict=True):
         heading = re.search(r"^#+ (.*)$", cell.source, re.MULTILINE) if cell.cell_type == "markdown" else None

@@ -1,4 +1,4 @@
-"""The pictures of lessons, as a commit has them and now. `python -m tools.contact_sheets HEAD [03 ...]`."""
+"""Compare the figures of lessons with a commit: `python -m tools.contact_sheets HEAD [03 ...]`."""
 
 import base64
 import io
@@ -14,11 +14,11 @@ from tools.refresh import chosen
 BETWEEN = 20  # pixels
 SHEETS = NOTEBOOKS.parent / "build" / "sheets"
 
-Pictures = dict[str, Image.Image]  # by the cell's id, and a number where it shows several
+Pictures = dict[str, Image.Image]  # by the id of the cell and the figure's index in it
 
 
 def pictures(text: str) -> Pictures:
-    """Return what the cells of a stored lesson show, in their order; nothing if there is no text."""
+    """Return the figures in the outputs of a stored lesson, in order; empty if there is no lesson."""
     shown = {}
     for cell in json.loads(text)["cells"] if text else ():
         bundles = [output.get("data", {}) for output in cell.get("outputs", ())]
@@ -29,7 +29,7 @@ def pictures(text: str) -> Pictures:
 
 
 def sheet(before: Pictures, now: Pictures) -> Image.Image:
-    """Return all pictures below each other, what was at the left; an unchanged one stands there alone."""
+    """Return all figures below each other, the old version on the left, a changed one on the right."""
     rows = [(before.get(name), now.get(name)) for name in {**before, **now}]
     left = max((old.width for old, _ in rows if old), default=0) + BETWEEN
     rows = [(old, None if old and old == new else new) for old, new in rows]

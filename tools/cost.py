@@ -1,6 +1,6 @@
-"""The CPU time of a command, kernels included, as a multiple of `import torch`.
+"""Measure the CPU time of a command, kernels included, as a multiple of `import torch`.
 
-`python -m tools.cost COMMAND ...`, or `make cost` for the tests. Seconds depend on the machine; this number
+`python -m tools.cost COMMAND ...`, or `make cost` for the tests. Seconds depend on the machine; the multiple
 hardly does, so it can be compared between machines.
 """
 
@@ -13,15 +13,15 @@ import sys
 import time
 
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
-IMPORTS = 5  # of which the median counts
-ORPHAN_TIMEOUT = 30  # seconds that processes may take to end after the command has
+IMPORTS = 5  # of which the median is used
+ORPHAN_TIMEOUT = 30  # seconds to wait for processes that outlive the command
 
 
 def cpu_seconds(command: list[str]) -> tuple[float, int]:
-    """Return the CPU seconds of a command and of all its descendants, and its exit status.
+    """Return the CPU seconds of a command and all its descendants, and its exit status.
 
-    A process whose parent has ended, such as a kernel's fork server, becomes a child of this process on
-    Linux, which waits for it. Elsewhere its time is not counted.
+    On Linux, a process whose parent has ended, such as a kernel's fork server, becomes a child of this
+    process, which waits for it. On other systems its time is not counted.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -32,7 +32,7 @@ def cpu_seconds(command: list[str]) -> tuple[float, int]:
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
                 time.sleep(0.1)
-        except ChildProcessError:  # none is left
+        except ChildProcessError:  # no child is left
             break
     return _children() - before, status
 

@@ -1,9 +1,11 @@
-"""Break one room on purpose and show what no test notices: `python tools/faults.py ROOM [SIZE] [NAME ...]`.
+"""Mutation testing of one part of the code: `python tools/faults.py ROOM [SIZE] [NAME ...]`.
 
-SIZE is how many faults to draw, the same ones each time; without it, and without names, every fault is tried,
-which takes hours. A name may be a pattern: "transformer_lab.masking*".
+Prints every mutant that survives the tests. SIZE is the number of mutants to draw, the same ones each time;
+without it, and without names, every mutant is tested, which takes hours. A name may be a pattern, such as
+"transformer_lab.masking*".
 
-mutmut has one set of settings, [tool.mutmut] in pyproject.toml; each room adds what is broken, and its tests.
+mutmut has one group of settings, [tool.mutmut] in pyproject.toml; each room adds the modules to mutate and
+its tests.
 """
 
 import random
@@ -18,10 +20,10 @@ from mutmut.stats import status_by_exit_code
 from mutmut.utils.file_utils import walk_mutatable_files
 from mutmut.utils.format_utils import get_mutant_name
 
-# What is broken, what of it is not, and the tests.
+# For each room: the modules to mutate, the modules to leave out, and the tests.
 ROOMS = {
-    # Not the real model, whose tests hold a text that is no Unicode, which the command line refuses. Without
-    # the tests that compile or run others: each fault would wait for them.
+    # Leave out the pretrained model, because its tests contain an invalid Unicode string, which the command
+    # line refuses; and the slow tests that compile code or run other tools.
     "encoder": (
         ["transformer_lab/*"],
         ["*/diagnostics/*", "*/training/*", "*/pretrained_encoder.py"],
@@ -43,7 +45,7 @@ NOTICED = ("killed", "timeout", "not checked")
 def main(room: str, *names: str) -> None:
     settings = config()
     settings.only_mutate, settings.do_not_mutate, settings.pytest_add_cli_args_test_selection = ROOMS[room]
-    if room != "encoder":  # elsewhere modules compute while they are loaded: each fault meets them anew
+    if room != "encoder":  # other rooms compute at import: fork a new server
         settings.process_isolation = ProcessIsolation.FORKSERVER
         settings.forkserver_warmup = ForkServerWarmup.NONE
     if names and names[0].isdecimal():

@@ -1,6 +1,6 @@
-"""Run the lessons and store what they show: `python -m tools.refresh [03 04 ...]`.
+"""Run the lessons and store their outputs: `python -m tools.refresh [03 04 ...]`.
 
-Ids of cells are never changed, only given: translations hang on them.
+Cells without an id get one; existing ids never change, because translations depend on them.
 """
 
 import subprocess
@@ -21,11 +21,11 @@ from tools.author import name_cells
 def refresh(path: Path) -> bool:
     """Run one notebook and store it; return whether its file has changed.
 
-    A cell without an id of its own gets one, and the minutes are counted. A picture is stored even
-    if it differs by a shade, which our gate lets pass: nbval alone compares the page's picture byte by byte.
+    Cells without a readable id get one, and the minutes are counted. A figure is stored even if it differs
+    only slightly, which our gate accepts, because nbval alone compares the HTML picture byte by byte.
 
     Raises:
-        CellExecutionError, DeadKernelError: from nbclient; the file is left as it was.
+        CellExecutionError, DeadKernelError: from nbclient; the file is unchanged.
     """
     lesson = Lesson.load(path)
     for name in name_cells(lesson.notebook, lesson.raw_cells):
@@ -51,11 +51,11 @@ def _run(notebook: NotebookNode, folder: Path) -> None:
         resources={"metadata": {"path": str(folder)}},
     )
     with clean_environment():
-        client.execute(stderr=subprocess.DEVNULL)  # ipykernel's own advice; a cell's stderr comes as output
+        client.execute(stderr=subprocess.DEVNULL)  # discard ipykernel's log; a cell's stderr is an output
 
 
 def chosen(numbers: list[str]) -> list[Path]:
-    """Return the lessons of these numbers, all of them if none is given; exit if there is no such lesson."""
+    """Return the lessons with these numbers, or all of them; exit if there is no such lesson."""
     paths = {number: sorted(NOTEBOOKS.glob(f"{number}_*.ipynb")) for number in numbers or ["*"]}
     unknown = [number for number in paths if not paths[number]]
     if unknown:

@@ -1,1 +1,1 @@
-"""All that surrounds the encoder in a lesson: the list of lessons, figures, exercises and their checker."""
+"""What the lessons use besides the encoder: list of lessons, figures, exercises, checker, workspace."""

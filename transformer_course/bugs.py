@@ -1,7 +1,7 @@
-"""The code of the bug museum, lesson 14: mutants, next to correct code, and sets of five candidates.
+"""The code of the bug museum, lesson 14: mutants, correct code, and sets of five candidates.
 
-Each mutant contains one bug, and nothing else of the project in which the bug was found. `mutants` puts it
-next to the correct code, so that a test can be run on both.
+Each mutant contains one bug, and otherwise nothing of the project in which the bug was found. `mutants` pairs
+each of them with the correct code, so that a test can be run on both.
 """
 
 import math
@@ -19,7 +19,7 @@ from transformer_lab.multi_head_attention import MultiHeadAttention, split_heads
 from transformer_lab.positional_encoding import angular_frequencies
 from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_half_split, rotate_interleaved, rotations
 
-TEXTS, POSITIONS, HEADS, D_HEAD = 3, 5, 2, 14  # all different, so that no axis can pass for another
+TEXTS, POSITIONS, HEADS, D_HEAD = 3, 5, 2, 14  # all different, so that no two axes can be confused
 WIDTH = HEADS * D_HEAD
 
 # --- the mutants that the learner reads -------------------------------------------------------------------
@@ -211,7 +211,7 @@ def attend_once(x: Tensor, keep: Tensor) -> Tensor:
 
 
 def candidates(exercise_id: str) -> dict[str, Callable]:
-    """Five candidates, A to E. One is correct, and each of the other four has a bug of its own."""
+    """Five candidates, A to E: one is correct, and each of the other four has a different bug."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         five = {"14.7": _attentions, "14.8": _layers, "14.20": _rotations}[exercise_id]()
@@ -229,7 +229,7 @@ def _attentions() -> list[Callable]:
         return x.reshape(len(x), n_heads, x.shape[1], -1)
 
     return [
-        make(scale=12**-0.5),  # 12 features, where a head has 6
+        make(scale=12**-0.5),  # scales by 12 features instead of the 6 of a head
         make(torch.logical_not),
         make(),
         make(split=split_by_view),
@@ -269,7 +269,7 @@ def _layers() -> list[Callable]:
     return [
         make(lambda x: x + sinusoidal_encoding(x.shape[1], x.shape[2])),
         make(),
-        make(shrink=math.sqrt(15 / 16)),  # as a norm that divides by n − 1 leaves it
+        make(shrink=math.sqrt(15 / 16)),  # like a norm that divides by n − 1
         make(lambda x: x - x.mean(dim=0)),
         make(ignore_mask=True),
     ]
@@ -279,24 +279,24 @@ def _layers() -> list[Callable]:
 
 
 def normal(*shape: int) -> Tensor:
-    """Seeded standard normal numbers."""
+    """Seeded standard normal values."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
 
 def parameters_of(function: Callable | nn.Module) -> int:
-    """The number of trained parameters; 0 for a plain function."""
+    """The number of trainable parameters; 0 for a plain function."""
     return sum(p.numel() for p in function.parameters()) if isinstance(function, nn.Module) else 0
 
 
 @dataclass(frozen=True, eq=False)
 class Mutant:
-    """A mutant next to the correct code, to run the five kinds of tests on.
+    """A mutant with the corresponding correct code, for the comparison of five kinds of tests.
 
     Attributes:
-        number: of its exercise.
+        number: the number of its exercise.
         correct, mutated: functions or modules, from (batch, position, features) to vectors.
-        has_property: whether a function has the property that the mutant violates, on x.
-        x: an input of sizes at which the mutant raises no error.
+        has_property: whether a function has, on x, the property that the mutant violates.
+        x: an input of a size at which the mutant raises no error.
         parameters: the number of parameters, counted by hand.
     """
 
@@ -329,7 +329,7 @@ SYMPTOMS = {
 
 
 def kills(mutant: Mutant, test: str) -> int:
-    """Whether one of the five tests kills the mutant, 1 or 0; 2 if the mutant raises an error in the test."""
+    """1 if the test kills the mutant, 0 if the mutant survives, 2 if it raises an error in the test."""
     correct, mutated, x = mutant.correct, mutant.mutated, mutant.x
     different_sizes = normal(TEXTS, POSITIONS, WIDTH)
 
@@ -353,18 +353,18 @@ def kills(mutant: Mutant, test: str) -> int:
 
 
 def _real_positions(x: Tensor) -> Tensor:
-    """A made-up padding mask: the last position of each text is padding, of every second one the last two."""
+    """A padding mask (batch, position): the last position is padding; in every second text, the last two."""
     real = torch.ones(x.shape[:2], dtype=torch.bool)
     real[:, -1] = False
     real[1::2, -2] = False
-    return real  # (batch, position)
+    return real
 
 
 def _ignores_padding(function: Callable, x: Tensor) -> bool:
     real, changed = _real_positions(x), x.clone()
     changed[~real] += 1
     before, after = function(x), function(changed)
-    kept = real if before.shape[1] > 1 else slice(None)  # or one vector for the text
+    kept = real if before.shape[1] > 1 else slice(None)  # otherwise the output is one vector for each text
     return torch.allclose(before[kept], after[kept])
 
 
@@ -406,7 +406,7 @@ def _variance_is_one(function: Callable, x: Tensor) -> bool:
 
 
 class _FirstResult(nn.Module):
-    """The output of PyTorch's self-attention, without its weights."""
+    """The output of PyTorch's self-attention, without the attention weights."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -417,7 +417,7 @@ class _FirstResult(nn.Module):
 
 
 def mutants() -> list[Mutant]:
-    """Fourteen mutants in the order of their exercises, always with the same weights."""
+    """The fourteen mutants in the order of their exercises, always with the same weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return sorted([*_functions(), *_modules()], key=lambda mutant: mutant.number)
@@ -465,7 +465,7 @@ def _functions() -> list[Mutant]:
     x = normal(2, 4, WIDTH)
     return [
         Mutant(1, rotate_heads, partial(rotate_heads, head_axis=()), _order_matters, normal(3, 2, WIDTH)),
-        Mutant(4, causal, attend_causally, _ignores_padding, x),  # the pads are the last positions
+        Mutant(4, causal, attend_causally, _ignores_padding, x),  # the padding is at the last positions
         Mutant(5, rotate, one_by_one, _order_matters, x),
         Mutant(6, lambda x: F.layer_norm(x, (WIDTH,)), norm_by_hand, _variance_is_one, x),
         Mutant(10, lambda x: whole(x)[0], first_of_two, _independent_texts, x),

@@ -1,4 +1,4 @@
-"""Are PyTorch and the pretrained model the ones that the lessons were written with?"""
+"""Check whether PyTorch and the pretrained model are the versions that the lessons were tested with."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ TESTED = Path(__file__).with_name("constraints.txt")
 
 
 def check_environment() -> None:
-    """Print a line each for PyTorch and for the model: ✓, or what is missing or different, and what to do."""
+    """Print a line about PyTorch and a line about the model: ✓, or what is wrong and how to fix it."""
     lines = [torch_status(), model_status()]
     print(*lines, sep="\n")
     if lines[1].startswith("✗"):
@@ -21,7 +21,7 @@ def check_environment() -> None:
 
 
 def torch_status() -> str:
-    """Compare the version of PyTorch, whatever it was built for, with the tested one."""
+    """Compare the version of PyTorch with the tested one, ignoring its CUDA or CPU build."""
     tested = re.search(r"^torch==(\S+)", TESTED.read_text(encoding="utf-8"), re.MULTILINE)[1]
     installed = torch.__version__.partition("+")[0]
     if installed == tested:
@@ -34,7 +34,7 @@ def torch_status() -> str:
 
 
 def model_status() -> str:
-    """Say whether the model's files are there, and are the published ones."""
+    """Check that the model's files exist and are the published ones."""
     try:
         for name in SHA256:
             check_published(find_model() / name)

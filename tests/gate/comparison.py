@@ -1,4 +1,4 @@
-"""How what a cell shows now differs from what is stored."""
+"""Compare a cell's outputs with the stored ones."""
 
 import base64
 import io
@@ -12,19 +12,19 @@ from PIL import Image
 from tests.gate.notebook_io import PICTURE, as_stored, without_pictures
 from transformer_course.figures.png import DENSITY
 
-# Machines draw an edge a shade lighter or darker; nothing that a reader would see changes less than this.
-# Pictures are compared as large as in the page: a shade may be enough to take the next colour of a palette,
-# which the three pixels around make up for.
-SHADES = 8  # of 255, by which a pixel may differ
-PIXELS = 0.001  # share of the pixels that may differ by more
+# Machines draw edges in slightly different shades; every visible change is larger than these limits. Pictures
+# are compared at page size, because a slight difference can select another colour of the palette, and
+# averaging with the three neighbouring pixels reduces this effect.
+SHADES = 8  # of 255; the largest difference of a pixel that is ignored
+PIXELS = 0.001  # the share of pixels that may differ by more
 
 
 def differences(
     stored: list[NotebookNode], fresh: list[NotebookNode], names: tuple[str, str] = ("stored", "now")
 ) -> Iterator[str]:
-    """Yield in words how the outputs of one run differ from those of another; nothing if they do not.
+    """Yield a description of each difference between the outputs of two runs.
 
-    names: of the two runs.
+    names: the names of the two runs
     """
     stored, fresh = as_stored(stored), as_stored(fresh)
     if len(stored) != len(fresh):
@@ -39,7 +39,7 @@ def differences(
 
 
 def _parts(output: NotebookNode) -> dict[str, str]:
-    """Return by name all that has to be the same; the count of runs is not, a kernel starts it anew."""
+    """Return everything that is compared, by name; the execution count is not, as each kernel restarts it."""
     parts = {"kind": output.output_type}
     parts |= {name: output[name] for name in ("name", "text", "ename", "evalue") if name in output}
     data = {mime: str(value) for mime, value in output.get("data", {}).items()}

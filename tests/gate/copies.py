@@ -1,4 +1,4 @@
-"""A learner's copy of a lesson, run beside the lesson as it is shipped: where they differ, yours and ours."""
+"""Run a learner's copy of a lesson (`make check`), and compare its outputs with the shipped lesson's."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,8 +10,8 @@ from tests.gate.notebook_io import WORDS, Lesson, code_cells
 from transformer_course.lessons import ROOT
 from transformer_course.workspace.copies import KEY
 
-OURS = "the course's cell"  # in a cell's metadata
-# Verdicts, and how much is solved: these tell of the learner, and differ with good reason.
+OURS = "the course's cell"  # key in a cell's metadata
+# Verdicts and the number of solved exercises depend on the learner, so they may differ.
 PERSONAL = re.compile(r"[✓○✗]+ \d\d\.\d+ |Solved: \d+ of ")
 
 
@@ -21,12 +21,12 @@ def is_copy(notebook: NotebookNode) -> bool:
 
 
 def beside_shipped(copy: NotebookNode) -> list[NotebookNode]:
-    """Return the copy's code cells, each with the outputs that the shipped lesson has in its place."""
+    """Return the copy's code cells, each with the outputs of the corresponding cell of the shipped lesson."""
     lesson = Lesson.load(ROOT / "notebooks" / copy.metadata[KEY]["lesson"])
     shipped = {cell.id: cell for cell in code_cells(lesson.notebook)}
     cells = code_cells(copy)
     for cell in cells:
-        cell.execution_count = 1  # whether the learner has run it does not matter
+        cell.execution_count = 1  # whether the learner has run it makes no difference
         ours = shipped.get(cell.id)
         cell.outputs = ours.outputs if ours else []
         cell.metadata[OURS] = ours.source if ours else None
@@ -34,20 +34,20 @@ def beside_shipped(copy: NotebookNode) -> list[NotebookNode]:
 
 
 def is_beside(cell: NotebookNode) -> bool:
-    """Whether a cell of the copy has one of the course's to be compared with."""
+    """Whether a cell of the copy has a corresponding cell in the shipped lesson."""
     return cell.metadata.get(OURS) is not None
 
 
 def is_own(cell: NotebookNode) -> bool:
-    """Whether a cell of the copy is the learner's own, which is run and compared with nothing."""
+    """Whether a cell of the copy is the learner's own: it is run, but its outputs are not compared."""
     return OURS in cell.metadata and not is_beside(cell)
 
 
 def yours_and_ours(cell: NotebookNode, fresh: Iterable[NotebookNode]) -> Iterator[str]:
-    """Yield how what the learner's cell shows differs from the shipped one, but for what is personal."""
-    lines = list(differences(_impersonal(cell.outputs), _impersonal(fresh), ("ours", "yours")))
+    """Yield how the outputs of the learner's cell differ from the shipped ones, ignoring personal ones."""
+    lines = list(differences(_impersonal(cell.outputs), _impersonal(fresh), ("the course", "yours")))
     if lines and cell.source != cell.metadata[OURS]:
-        yield f"our cell:\n{cell.metadata[OURS]}\n\nwhat comes out:"
+        yield f"{OURS}:\n{cell.metadata[OURS]}\n\nhow the outputs differ:"
     yield from lines
 
 

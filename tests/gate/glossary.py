@@ -1,4 +1,4 @@
-"""The glossary of lesson 00, and the terms that each lesson says are new."""
+"""Check the glossary of lesson 00 against the new terms that each lesson lists."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from tests.gate.notebook_io import NOTEBOOKS, Lesson
 
 
 class Entry(NamedTuple):
-    """A term or several, explained once, and the lessons that explain it."""
+    """One or several terms, explained together, and the numbers of the lessons that explain them."""
 
     head: str
     names: list[str]
@@ -17,7 +17,7 @@ class Entry(NamedTuple):
 
 
 def words_of(lesson: Lesson) -> dict[str, str]:
-    """Return the lesson's prose, by its cells."""
+    """Return the lesson's prose, by cell id."""
     return {cell.id: cell.source for cell in lesson.notebook.cells if cell.cell_type == "markdown"}
 
 
@@ -26,7 +26,7 @@ def entries() -> list[Entry]:
     """Return all entries, in order.
 
     Raises:
-        ValueError: one is not of the form **Term.** One sentence. (03)
+        ValueError: an entry does not have the form **Term.** One sentence. (03)
     """
     text = words_of(Lesson.load(NOTEBOOKS / "00_start_here.ipynb"))["glossary"]
     found = re.findall(r"^\*\*(.+?)\.\*\* .+ \((\d\d(?:, \d\d)*)\)$", text, flags=re.MULTILINE)
@@ -37,19 +37,19 @@ def entries() -> list[Entry]:
 
 
 def plain(term: str) -> str:
-    """Return a term as it is looked up."""
+    """Return a term in its normal form: in lower case, without parentheses."""
     return re.sub(r"\s*\(.*?\)", "", term).strip().lower()
 
 
 def new_terms(lesson: Lesson) -> list[str]:
-    """Return the terms that the lesson says are new."""
+    """Return the terms that the lesson lists as new."""
     prose = "\n".join(words_of(lesson).values())
     line = re.search(r"^\*\*New terms:\*\* (.+?)\.(?: |$)", prose, re.MULTILINE)
     return [plain(term) for term in line.group(1).split(", ")] if line else []
 
 
 def complaints(lesson: Lesson) -> Iterator[str]:
-    """Yield what is missing of a lesson's terms."""
+    """Yield what is missing for a lesson's terms."""
     number, terms = lesson.path.name[:2], new_terms(lesson)
     if number == "00":
         return

@@ -1,4 +1,4 @@
-"""How long a lesson takes, in minutes: counted, written down by `refresh`, and compared with what it says."""
+"""Estimate how many minutes a lesson takes; `refresh` writes the estimate, and the tests compare it."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from tests.gate.solve_exercises import exercises_in
 from transformer_course.checker import Exercise
 from transformer_course.exercises import find
 
-HEADINGS = (  # of the lessons from 01 on, below the title
+HEADINGS = (  # of lessons 01 and later, below the title
     "Recall",
     "The problem",
     "By hand",
@@ -25,8 +25,8 @@ HEADINGS = (  # of the lessons from 01 on, below the title
 )
 DEEPER = "## Deeper"
 
-WORDS, LINES = 180, 10  # of prose and of code that a learner reads in a minute
-PREDICTION, THINKING = 2, 1  # minutes about a prediction, and about an exercise before its first line
+WORDS, LINES = 180, 10  # words of prose and lines of code that a learner reads per minute
+PREDICTION, THINKING = 2, 1  # minutes for a prediction, and for an exercise before writing
 
 IN_TITLE = re.compile(r"(?<=\*\*It takes\*\* about )\d+ minutes")
 IN_EXERCISE = re.compile(r"(?<=^\*)●+ · \d+ minutes(?=\*$)", re.MULTILINE)
@@ -35,19 +35,19 @@ FORMS = {IN_TITLE: "**It takes** about {}", IN_EXERCISE: "*{}*", IN_DEEPER: "*Go
 
 
 def has_one_path(lesson: Lesson) -> bool:
-    """Whether it teaches; lesson 00 shows the way round, and has a form of its own."""
+    """Whether the lesson has the usual form; lesson 00, the introduction, has its own."""
     return not lesson.path.name.startswith("00")
 
 
 def parts(lesson: Lesson) -> tuple[list[NotebookNode], list[NotebookNode]]:
-    """Return the cells of the path, and those of Deeper."""
+    """Return the cells of the path, and the cells of Deeper."""
     cells = lesson.notebook.cells
     end = next((i for i, cell in enumerate(cells) if cell.source.startswith(DEEPER)), len(cells))
     return cells[:end], cells[end:]
 
 
 def minutes(cells: list[NotebookNode]) -> int:
-    """Return how long a learner takes for these cells, exercises included; few open hints and solutions."""
+    """Return how many minutes these cells take, exercises included; hints and solutions are not counted."""
     prose = [
         cell.source for cell in cells if cell.cell_type == "markdown" and not cell.id.startswith("help-")
     ]
@@ -60,7 +60,7 @@ def minutes(cells: list[NotebookNode]) -> int:
 
 
 def minutes_of_exercise(id: str) -> int:
-    """Return how long a learner takes for one exercise: two more for each degree of difficulty."""
+    """Return how many minutes one exercise takes: two more per level of difficulty."""
     exercise = find(id)
     return THINKING + 2 * exercise.difficulty + len(written(exercise))
 
@@ -72,7 +72,7 @@ def written(exercise: Exercise) -> list[str]:
 
 
 def minutes_are_counted(lesson: Lesson) -> Iterator[str]:
-    """In the title, below each exercise's heading, and below the heading of each section of Deeper."""
+    """Yield wrong minutes: in the title, below the heading of an exercise, or in a section of Deeper."""
     for cell, form, wanted in _minutes(lesson):
         match = form.search(cell.source)
         if not match or match[0] != wanted:
@@ -81,13 +81,13 @@ def minutes_are_counted(lesson: Lesson) -> Iterator[str]:
 
 
 def write_minutes(lesson: Lesson) -> None:
-    """Write the right minutes where there are some."""
+    """Update the minutes wherever a cell states them."""
     for cell, form, wanted in _minutes(lesson):
         cell.source = form.sub(wanted, cell.source)
 
 
 def _minutes(lesson: Lesson) -> Iterator[tuple[NotebookNode, re.Pattern, str]]:
-    """Yield each cell that says how long something takes, how it does so, and what it has to say."""
+    """Yield each cell that states a duration, the pattern of the statement, and the correct text."""
     path, deeper = parts(lesson)
     yield path[0], IN_TITLE, f"{5 * round(minutes(path) / 5)} minutes"
     for section in _sections(deeper):

@@ -1,6 +1,7 @@
-"""All that an author is told about the form of a lesson and of its exercises, at once.
+"""Check the form of a lesson and of its exercises, and list all complaints at once.
 
-`author exercise` and `refresh` print it, and the tests ask for the same. What answers do is tested elsewhere.
+`author exercise` and `refresh` print them, and the tests require that there are none. How answers are judged
+is tested elsewhere.
 """
 
 import re
@@ -11,14 +12,14 @@ from tests.gate.notebook_io import Lesson
 from tests.gate.solve_exercises import exercises_in, tagged
 from transformer_course.exercises import HINTS, find
 
-LONGEST, WIDEST = 24, 107  # lines of a stub or a solution; JupyterLab scrolls sideways beyond
-LEAST_LETTERS = 50  # of a mistake's effect
+LONGEST, WIDEST = 24, 107  # of a stub or solution; JupyterLab scrolls sideways beyond 107 characters
+LEAST_LETTERS = 50  # of the text about a mistake's effect
 NO = re.compile(r"\b(without|not|no|neither)\b", re.IGNORECASE)
 CALLED = {"nn.Module": "nn", "multi_head_attention_forward": "scaled_dot_product_attention"}
 
 
 def complaints(lesson: Lesson) -> Iterator[str]:
-    """Yield what is amiss in a lesson, in its terms and in its exercises."""
+    """Yield what is wrong with a lesson, its terms and its exercises."""
     for rule in lint_notebooks.ALL:
         yield from rule(lesson)
     yield from glossary.complaints(lesson)
@@ -27,7 +28,7 @@ def complaints(lesson: Lesson) -> Iterator[str]:
 
 
 def of_exercise(id: str, lesson: Lesson) -> Iterator[str]:
-    """Yield what an exercise lacks, and which of its texts are too long or not plain."""
+    """Yield what an exercise lacks, and which of its texts are too long or malformed."""
     each = find(id)
     names = {mistake.name for mistake in each.mistakes}
     if not 2 <= len(each.hints) <= len(HINTS):
@@ -58,12 +59,12 @@ def _about_words(effect: str, cure: str) -> Iterator[str]:
         yield "a sentence ends in a full stop"
     if "`" in outside_code:
         yield "a backtick too many"
-    if re.search(r"\*\w|\w\*", outside_code):  # a verdict is no markdown
+    if re.search(r"\*\w|\w\*", outside_code):  # verdicts are not rendered as markdown
         yield "emphasis would show as asterisks"
 
 
 def task(id: str, lesson: Lesson) -> str:
-    """Return what a learner has read when they answer: the words below the heading, and the stub."""
+    """Return what a learner reads before answering: the text below the heading, and the stub."""
     cells = lesson.notebook.cells
     at = next(i for i, each in enumerate(cells) if tagged(each, "exercise") == id)
     above = "\n".join(each.source for each in cells[:at] if each.cell_type == "markdown")
@@ -71,7 +72,7 @@ def task(id: str, lesson: Lesson) -> str:
 
 
 def _untold(id: str, task: str) -> Iterator[str]:
-    """What a check asks for stands in the task."""
+    """Yield requirements of the check that the task does not state."""
     sentences = re.split(r"[.:;](?=\s)", " ".join(task.split()))
     refusals = [sentence for sentence in sentences if NO.search(sentence)]
     for ban in find(id).forbidden:

@@ -1,4 +1,4 @@
-"""What a stored lesson must look like. Each rule yields its complaints, naming the cell and the remedy."""
+"""Rules for stored lessons. Each rule yields its complaints, with the cell and the fix."""
 
 import ast
 import re
@@ -18,15 +18,15 @@ Rule = Callable[[Lesson], Iterator[str]]
 
 LONGEST_CELL = 25  # lines
 LARGEST_FILE = 2_500_000  # bytes
-WIDEST = 900  # pixels of the page that a picture may take
-SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # what every viewer can show
+WIDEST = 900  # the largest width of a picture, in page pixels
+SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # the MIME types that every viewer supports
 STABLE_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-# Options without which a plot of seaborn's draws random numbers, and their values that do not.
+# Options that seaborn needs to draw nothing at random, and the values with that effect.
 ERRORBAR = {"errorbar": ("None", "('pi', 100)")}
 REPEATABLE = dict.fromkeys(("lineplot", "barplot", "pointplot"), ERRORBAR) | {
     "stripplot": {"jitter": ("False",)}
 }
-RANDOM_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f-]{27})?")  # as nbformat and JupyterLab make them
+RANDOM_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f-]{27})?")  # in the format of nbformat and JupyterLab
 PATH = re.compile(r"(?<![\w.:/])/(home|root|tmp|var|opt|usr|Users)/|\b[A-Z]:\\(Users|Program|Windows)")
 VOLATILE = {
     "an address": re.compile(r"\b0x[0-9a-f]{6,}"),
@@ -41,7 +41,7 @@ VOLATILE = {
 
 
 def ids_are_stable(lesson: Lesson) -> Iterator[str]:
-    """Translations hang on the ids, and so does every message about a cell."""
+    """Translations and messages refer to cells by their ids."""
     seen: set[str] = set()
     for number, cell in enumerate(lesson.raw_cells):
         name = cell.get("id", "")
@@ -53,7 +53,7 @@ def ids_are_stable(lesson: Lesson) -> Iterator[str]:
 
 
 def is_stable(name: str) -> bool:
-    """Whether an id is made of words, and not by chance."""
+    """Whether an id consists of words and is not random."""
     return bool(STABLE_ID.fullmatch(name)) and not RANDOM_ID.fullmatch(name)
 
 
@@ -73,7 +73,7 @@ def cells_were_run_in_order(lesson: Lesson) -> Iterator[str]:
 
 
 def no_result_is_hidden_by_a_semicolon(lesson: Lesson) -> Iterator[str]:
-    """It works in JupyterLab alone: run by nbval, such a cell shows its result."""
+    """A final `;` hides a result only in JupyterLab: nbval runs such a cell and shows it."""
     for cell in code_cells(lesson.notebook):
         if cell.source.rstrip().endswith(";"):
             yield f"{cell.id} ends in `;`: write `_ = …` to hide a result, nbval shows it otherwise"
@@ -130,13 +130,13 @@ def _about_picture(output: NotebookNode) -> Iterator[str]:
 
 
 def plots_repeat(lesson: Lesson) -> Iterator[str]:
-    """seaborn draws random numbers for the error bars of a mean and for the jitter of a strip."""
+    """seaborn draws random numbers for error bars of a mean and for the jitter of a strip plot."""
     for cell in code_cells(lesson.notebook):
         yield from (f"{cell.id}: {complaint}" for complaint in random_plots(cell.source))
 
 
 def random_plots(source: str) -> Iterator[str]:
-    """Yield which of seaborn's plots in this code come out otherwise from run to run."""
+    """Yield the seaborn plots in this code that differ from run to run."""
     for call in ast.walk(ast.parse(source)):
         match call:
             case ast.Call(ast.Attribute(ast.Name("sns" | "seaborn"), name)):
@@ -150,9 +150,9 @@ def random_plots(source: str) -> Iterator[str]:
 
 
 def file_is_as_stored(lesson: Lesson) -> Iterator[str]:
-    """One layout, so that a change shows as itself in a diff.
+    """One layout for all files, so that a diff shows only real changes.
 
-    JupyterLab adds what it knows of the kernel's language whenever it saves: that alone is no change.
+    JupyterLab adds information about the kernel's language when it saves; this alone is accepted.
     """
     language = '  "language_info": {\n   "name": "python"\n  }'
     text = re.sub(r'  "language_info": \{.*?^  \}', language, lesson.text, flags=re.DOTALL | re.MULTILINE)
@@ -164,7 +164,7 @@ def file_is_as_stored(lesson: Lesson) -> Iterator[str]:
 
 
 def nothing_is_left_to_write(lesson: Lesson) -> Iterator[str]:
-    """What `tools.author` writes waits for an author's words."""
+    """Placeholders that `tools.author` writes must be replaced."""
     for cell in lesson.notebook.cells:
         if re.search(r"^The task, in words\.$|(^|^- |\*\* |: )…", cell.source, re.MULTILINE):
             yield f"{cell.id} still has the skeleton's words: write yours"
@@ -174,14 +174,14 @@ def nothing_is_left_to_write(lesson: Lesson) -> Iterator[str]:
 
 
 def begins_by_its_number(lesson: Lesson) -> Iterator[str]:
-    """It fixes seeds, number format and figure style, or says what to install."""
+    """The first cell fixes seeds, number format and figure style, or says what to install."""
     wanted = first_cell(int(lesson.path.name[:2]))
     if code_cells(lesson.notebook)[0].source != wanted:
         yield f"the first code cell must be as `first_cell` in lessons.py has it:\n{wanted}"
 
 
 def has_the_headings(lesson: Lesson) -> Iterator[str]:
-    """A learner always knows where they are."""
+    """All lessons have the same headings, so that a learner can find their way."""
     headings = list(_headings(lesson.notebook))
     titles = [text for level, text in headings if level == 1]
     sections = tuple(text.partition(":")[0] for level, text in headings if level == 2)  # name: subject
@@ -193,7 +193,7 @@ def has_the_headings(lesson: Lesson) -> Iterator[str]:
 
 
 def keeps_to_its_path(lesson: Lesson) -> Iterator[str]:
-    """How long it takes is counted, and a learner writes what nobody has shown."""
+    """The minutes are correct, and no exercise is solved above its stub."""
     if lesson_length.has_one_path(lesson):
         yield from lesson_length.minutes_are_counted(lesson)
         yield from nothing_asked_stands_above(lesson)
@@ -207,7 +207,7 @@ def _headings(notebook: NotebookNode) -> Iterator[tuple[int, str]]:
 
 
 def exercises_are_whole(lesson: Lesson) -> Iterator[str]:
-    """They are the guide's, in its order; stub, check and help stand together, as declared and unsolved."""
+    """The exercises match the guide, in its order; stub, check and help are adjacent and unsolved."""
     cells, known = lesson.notebook.cells, exercise_titles()
     names, guide = exercises_in(cells), [name for name in known if name[:2] == lesson.path.name[:2]]
     if names != guide:

@@ -1,4 +1,4 @@
-"""How a lesson is stored: read, laid out and written the same way by whoever touches it."""
+"""Read and write lessons in one format, whatever program has changed them."""
 
 import json
 import re
@@ -16,9 +16,9 @@ NOTEBOOKS = ROOT / "notebooks"
 LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 
 PICTURE = "image/png"
-PAGE = "text/html"  # of a picture: an <img> with its alternative text, which an exported page needs
+PAGE = "text/html"  # of a picture: an <img> with its alternative text, for exported pages
 WORDS = "text/plain"
-ABOUT = ("alt", "height", "width", "stops")  # of a picture: its words, its size, a slider's frames
+ABOUT = ("alt", "height", "width", "stops")  # of a picture: its text, its size, and the frames of a slider
 WIDGET = "application/vnd.jupyter.widget-view+json"
 EMBEDDED = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=]*")
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -26,7 +26,7 @@ KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A notebook together with the text of its file."""
+    """A notebook with the text of its file."""
 
     path: Path
     text: str
@@ -34,24 +34,24 @@ class Lesson:
 
     @classmethod
     def load(cls, path: Path) -> "Lesson":
-        """Read the notebook, with whatever is wrong in it."""
+        """Read the notebook without validating it."""
         text = path.read_text(encoding="utf-8")
         return cls(path, text, nbformat.reads(text, as_version=4))
 
     @classmethod
     @cache
     def shipped(cls, path: Path) -> "Lesson":
-        """Return a lesson that nobody changes, read once."""
+        """Return a lesson from the cache; do not modify it."""
         return cls.load(path)
 
     @property
     def raw_cells(self) -> list[dict]:
-        """The cells before nbformat gives an id to those without one."""
+        """The cells as they are in the file, before nbformat adds missing ids."""
         return json.loads(self.text)["cells"]
 
 
 def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
-    """Return the cells that are run, in order."""
+    """Return the code cells, in order."""
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
@@ -61,7 +61,7 @@ def tags(cell: NotebookNode) -> list[str]:
 
 
 def as_text(notebook: NotebookNode) -> str:
-    """Return the text of the file: nothing in it but sources, outputs, ids and tags."""
+    """Return the text of the file, which contains only sources, outputs, ids and tags."""
     notebook = deepcopy(notebook)
     language = {"language_info": {"name": "python"}}
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL} | language)
@@ -73,10 +73,10 @@ def as_text(notebook: NotebookNode) -> str:
 
 
 def as_stored(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
-    """Return what is kept of a cell's outputs; the gate looks at both sides of a comparison through it.
+    """Return the parts of a cell's outputs that are stored; the gate compares only these.
 
-    A picture is kept with its words, with the HTML that brings its alternative text to a page, and with the
-    frames of a slider. A widget is not kept: it lives only with a kernel.
+    A picture is stored with its text, the HTML that contains its alternative text, and the frames of a
+    slider. Widgets are not stored, because they need a kernel.
     """
     merged = _merge_streams(outputs)
     return [_kept(output) for output in merged if PICTURE in _data(output) or WIDGET not in _data(output)]
@@ -87,7 +87,7 @@ def _data(output: NotebookNode) -> dict:
 
 
 def _merge_streams(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
-    """Join what was printed in one go: into how many messages it fell is chance."""
+    """Join consecutive stream outputs, because the split into messages is random."""
     merged: list[NotebookNode] = []
     for output in outputs:
         last = merged[-1] if merged else {}
@@ -99,13 +99,13 @@ def _merge_streams(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
 
 
 def without_pictures(text: str) -> str:
-    """Return HTML without the bytes of the pictures in it, which are compared as pictures."""
+    """Return HTML without the data of embedded pictures, which are compared as pictures."""
     return EMBEDDED.sub("data:image/png", text)
 
 
 def _kept(output: NotebookNode) -> NotebookNode:
     if output.output_type == "error":
-        output.traceback = [f"{output.ename}: {output.evalue}"]  # the frames name files of this machine
+        output.traceback = [f"{output.ename}: {output.evalue}"]  # frames contain paths of this machine
     if output.output_type not in ("display_data", "execute_result"):
         return output
     about = output.metadata.get(PICTURE, {})

@@ -1,9 +1,10 @@
-"""A number in a lesson's prose is in the code or in an output near it, or follows from the numbers around it.
+"""Check that every number in the prose of a lesson has a source.
 
-So an output that has changed does not leave the words around it as they were. A number may be a printed one,
-as a percentage too, or the result of one step of arithmetic with other numbers of its paragraph. For the few
-that come from elsewhere, `numbers.toml` says where, by lesson: "cell NAME", which must contain the number, or
-in words the place where somebody prints it. What `quotations.toml` quotes is known from there.
+If an output changes, the text about it has to change as well. A number has a source if it is in the code or
+in an output nearby, possibly as a percentage, or if it follows from other numbers of its paragraph in one
+step of arithmetic. For the few others, `numbers.toml` gives the source, by lesson: "cell NAME", which must
+contain the number, or a description of where it is published. Numbers in `quotations.toml` need no further
+source.
 """
 
 import json
@@ -20,10 +21,10 @@ from tests.gate.notebook_io import NOTEBOOKS, PICTURE, ROOT, Lesson, without_pic
 from transformer_course.exercises import exercise_titles
 
 NEAR = 3  # cells before and after
-LONG = 4  # digits: so long a number is no coincidence, wherever the lesson prints it
+LONG = 4  # digits: a number of this length is no coincidence, wherever the lesson prints it
 SOURCES = tomllib.loads((ROOT / "tests/gate/numbers.toml").read_text(encoding="utf-8"))
 QUOTED = tomllib.loads((ROOT / "tests/course/quotations.toml").read_text(encoding="utf-8"))["quotation"]
-OVERVIEWS = "Recall|Summary"  # with the title: their numbers are from anywhere in the lesson
+OVERVIEWS = "Recall|Summary"  # as in the title, their numbers may come from anywhere in the lesson
 REMEDY = "compute it, or say where it comes from in tests/gate/numbers.toml"
 
 NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.\d+|\d+"
@@ -32,8 +33,8 @@ POWER_OF_TEN = re.compile("10(⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
 SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]*\$", re.DOTALL)
-IN_FORMULA = re.compile(r"(?<![\w.,])(\d*\.\d+)")  # whole numbers are algebra there
-NO_NUMBERS = re.compile(  # links, places in a text, lessons (in the glossary at the end), minutes, years
+IN_FORMULA = re.compile(r"(?<![\w.,])(\d*\.\d+)")  # integers in a formula are algebra
+NO_NUMBERS = re.compile(  # links, references, lessons (in the glossary, at the end), minutes, years
     r"\]\([^)]*\)|\[\d\d (?=[A-Z])|\((?:\d\d, )*\d\d\)$|arXiv:\S+|doi:\S+"
     r"|\b(?:sections?|equations?|eqs?\.|tables?|figures?|footnotes?|theorems?|lessons?|exercises?|cells?)"
     r"\s+\d[\d.]*(?:(?:,| and| to|–)\s*\d[\d.]*)*"
@@ -43,7 +44,7 @@ NO_NUMBERS = re.compile(  # links, places in a text, lessons (in the glossary at
 
 
 def numbers_have_a_source(lesson: Lesson) -> Iterator[str]:
-    """Yield each number of the prose without a source, and each entry of `numbers.toml` without a use."""
+    """Yield each number without a source, and each unused entry of `numbers.toml`."""
     cells, sources = lesson.notebook.cells, SOURCES.get(lesson.path.name[:2], {})
     printed = [_printed(cell) for cell in cells]
     of_cell = {cell.id: numbers for cell, numbers in zip(cells, printed, strict=True)}
@@ -62,7 +63,7 @@ def numbers_have_a_source(lesson: Lesson) -> Iterator[str]:
             r"\n\s*\n", CODE.sub(lambda code: re.sub(r"\n\s*\n", "\n", code[0]), cell.source)
         ):
             for number, is_share in _in_prose(paragraph):
-                is_size = "." not in number and not is_share  # a width in the code holds for the whole lesson
+                is_size = "." not in number and not is_share  # a size in the code holds for the whole lesson
                 if (near | sizes if is_size else near) & _forms(number, is_share):
                     continue
                 if number in _results(paragraph, number):
@@ -72,12 +73,12 @@ def numbers_have_a_source(lesson: Lesson) -> Iterator[str]:
                 is_cell = source.startswith("cell ")
                 if not source or (is_cell and number not in of_cell.get(source.removeprefix("cell "), "")):
                     yield f"{cell.id} has {number}, which nothing near it computes; {REMEDY}"
-    if lesson.path.parent == NOTEBOOKS:  # elsewhere it may be a part, or made up
+    if lesson.path.parent == NOTEBOOKS:  # other paths contain test notebooks
         yield from (f"numbers.toml has {number}, which needs no source" for number in sources.keys() - used)
 
 
 def _in_prose(source: str) -> Iterator[tuple[str, bool]]:
-    """Yield each number of more than one digit, and whether it is a percentage; of formulas the decimals."""
+    """Yield each number with several digits, and whether it is a percentage; of formulas, only decimals."""
     words = CODE.sub(" ", source)
     for formula in FORMULA.findall(words):
         yield from ((_plain(number), False) for number in IN_FORMULA.findall(formula))
@@ -94,7 +95,7 @@ def _of_exercises() -> re.Pattern:
 
 
 def _printed(cell: NotebookNode) -> set[str]:
-    """Return the numbers in a cell's code and outputs; comments are words, too."""
+    """Return the numbers in a cell's code and outputs; numbers in comments do not count."""
     if cell.cell_type != "code":
         return set()
     texts = [_code_of(cell)]
@@ -119,13 +120,13 @@ def _plain(number: str) -> str:
 
 
 def _forms(number: str, is_share: bool) -> set[str]:
-    """Return what a number may be written as: 8.3% is .083."""
+    """Return the forms in which a number may be printed: 8.3% may be .083."""
     digits = len(number.partition(".")[2])
     return {number, _plain(f"{float(number) / 100:.{digits + 2}f}")} if is_share else {number}
 
 
 def _results(paragraph: str, number: str) -> set[str]:
-    """Return the results of one step of arithmetic with the paragraph's other numbers, as precise as it."""
+    """Return the results of one step of arithmetic with the paragraph's other numbers, rounded alike."""
     in_order = [_plain(other) for other in re.findall(NUMBER, paragraph)]
     in_order = [float(other) for other in in_order if other != number]
     powers = [10.0 ** int(exponent.translate(SUPERSCRIPTS)) for exponent in POWER_OF_TEN.findall(paragraph)]

@@ -1,13 +1,15 @@
-"""A pytest plugin that runs every notebook with nbval, more strictly than nbval alone.
+"""A pytest plugin that runs every notebook with nbval, but more strictly than nbval alone.
 
-`pytest --nbval notebooks/` is nbval as everybody runs it, and this plugin leaves it alone. Without that
-option notebooks are collected here, because nbval compares neither pictures nor metadata, nor the kind and
-the order of outputs, nor anything of a cell that was never run. Comments and tags turn its checks off. It
-notices a dead kernel after half an hour. One test picked out of a notebook fails for want of the cells before
-it. Here every output is compared in full, nothing turns that off, a dead kernel is noticed within seconds,
-and a notebook runs whole or not at all.
+`pytest --nbval notebooks/` runs plain nbval, and this plugin does nothing. Without that option, notebooks are
+collected here, for several reasons. Plain nbval compares neither pictures nor metadata, nor the type and the
+order of outputs, nor any output of a cell that was never run. Comments and tags turn its checks off. It
+notices a dead kernel only after half an hour. A single cell of a notebook fails, because the cells before it
+are not run.
 
-A learner's copy of a lesson runs too (`make check`): beside what the shipped lesson shows.
+Here every output is compared in full, nothing turns that off, a dead kernel is noticed within seconds, and a
+notebook runs either completely or not at all.
+
+A learner's copy of a lesson runs too (`make check`), and is compared with the shipped lesson.
 """
 
 from collections.abc import Iterable
@@ -23,9 +25,9 @@ from tests.gate.kernel import CELL_TIMEOUT, KernelDied, WatchedKernel, clean_env
 from tests.gate.notebook_io import Lesson, code_cells, tags
 from tests.gate.solve_exercises import tagged, verdict_of, with_exercises_solved
 
-MESSAGE_TIMEOUT = 30  # seconds between the end of a cell and its last output, on a busy machine
+MESSAGE_TIMEOUT = 30  # seconds to wait for the last output of a cell, on a busy machine
 REWRITES = ("clear_output", "update_display_data")
-STOCK = ("nbval", "nbval_lax")  # options with which nbval collects notebooks itself
+STOCK = ("nbval", "nbval_lax")  # options that make nbval collect notebooks itself
 STRICT = (
     "notebooks: every output of every cell is compared in full, pictures too, which is stricter than "
     "nbval; for nbval alone: pytest --nbval notebooks/"
@@ -33,7 +35,7 @@ STRICT = (
 
 
 class Notebook(IPyNbFile):
-    """A notebook, run in one kernel of its own; its exercises a second time, solved."""
+    """A notebook that runs in its own kernel; cells that use an answer run a second time, solved."""
 
     def collect(self) -> list["Cell"]:
         notebook = Lesson.load(self.path).notebook
@@ -58,7 +60,7 @@ class Notebook(IPyNbFile):
 
 
 class Cell(IPyNbCell):
-    """A code cell: fails if it was never run, or if anything that it shows is not what is stored."""
+    """A code cell. It fails if it was never run, or if any of its outputs differs from the stored one."""
 
     @classmethod
     def of(cls, notebook: Notebook, number: int, cell: dict) -> "Cell":
@@ -74,7 +76,7 @@ class Cell(IPyNbCell):
 
     def runtest(self) -> None:
         answered = self.name.startswith("solved-") and tagged(self.cell, "check")
-        if answered:  # not at collection: each worker would judge all of them
+        if answered:  # not at collection, where each worker would judge all exercises
             self.cell.outputs = [verdict_of(answered)]
         try:
             super().runtest()
@@ -118,7 +120,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Complete what -k, --lf or a cell's name has chosen, before anyone counts or distributes it."""
+    """Add the other cells of each notebook of which -k, --lf or a node id has selected a cell."""
     session.items[:] = _whole_notebooks(session.items)
 
 

@@ -1,7 +1,7 @@
-"""What an exercise asks for must not stand above it: how much of its solution has been shown before.
+"""Check that no exercise is solved above it: how much of its solution was already shown?
 
-Compared are phrases of seven tokens of Python. A variable counts as any other, since a renamed answer is an
-answer; what is called, and attributes, count by their names.
+Solutions are compared as sequences of seven Python tokens. All variables count as equal, because a renamed
+solution is still the solution; called functions and attributes count by their names.
 """
 
 import ast
@@ -24,7 +24,7 @@ FENCED = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def shown_above(id: str, cells: list[NotebookNode]) -> float:
-    """Return the share of a solution's phrases that stand in code above the exercise, sources included."""
+    """Return the share of a solution's phrases in code above the exercise, including shown sources."""
     at = next(i for i, cell in enumerate(cells) if tagged(cell, "exercise") == id)
     seen = {phrase for cell in cells[:at] for code in _code_of(cell) for phrase in phrases(code)}
     asked = phrases(find(id).shown) - phrases(find(id).stub)
@@ -32,18 +32,18 @@ def shown_above(id: str, cells: list[NotebookNode]) -> float:
 
 
 def _code_of(cell: NotebookNode) -> Iterator[str]:
-    """The code that a learner reads in a cell: its own, and what it prints of the package; no folds."""
+    """The code that a learner reads in a cell: its source, and source code in its outputs; no folded code."""
     if cell.cell_type == "code":
         yield cell.source
         for output in cell.get("outputs", []):
             shown = FENCED.findall(output.get("data", {}).get("text/markdown", ""))
-            yield from (code for code in shown if not code.startswith(TITLE))  # their own page
+            yield from (code for code in shown if not code.startswith(TITLE))  # the learner's own encoder
     elif not cell.id.startswith("help-"):
         yield from FENCED.findall(re.sub(r"<details>.*?</details>", "", cell.source, flags=re.DOTALL))
 
 
 def phrases(code: str) -> set[tuple[str, ...]]:
-    """Return all sequences of seven tokens, variables made alike."""
+    """Return all sequences of seven tokens, with every variable replaced by `_`."""
     tokens = list(_tokens(textwrap.dedent(code)))
     return {tuple(tokens[i : i + PHRASE]) for i in range(len(tokens) - PHRASE + 1)}
 
@@ -64,14 +64,14 @@ def _is_docstring(token: tokenize.TokenInfo) -> bool:
 
 
 def _variables(code: str) -> set[str]:
-    """The names that the code gives a value, and those of its arguments."""
+    """The names that the code assigns, and the names of its parameters."""
     nodes = list(ast.walk(ast.parse(code)))
     stored = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     return stored | {each.arg for each in nodes if isinstance(each, ast.arg)} - {"self"}
 
 
 def nothing_asked_stands_above(lesson: Lesson) -> Iterator[str]:
-    """A learner writes what nobody has shown."""
+    """No code above an exercise may contain most of its solution."""
     cells = lesson.notebook.cells
     for id in exercises_in(cells):
         share = shown_above(id, cells)

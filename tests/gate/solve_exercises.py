@@ -1,7 +1,8 @@
-"""The exercises once more, solved: who has solved them sees what is stored, but for the verdicts.
+"""Run the exercises a second time with their solutions: apart from verdicts, all outputs must be the same.
 
-They run in the lesson's own kernel after its last cell, each from the state that it found the first time; and
-only those run again that use an answer: exercises, checks, and cells that name what these have given.
+The solved cells run in the kernel of the lesson after its last cell, each with the state in which it ran the
+first time. Only cells that depend on an answer run again: exercises, checks, and cells that use a name which
+these define.
 """
 
 import ast
@@ -17,19 +18,19 @@ from tests.gate.notebook_io import tags
 from transformer_course.checker.grading import right
 from transformer_course.exercises import find
 
-# They train for ten seconds and longer; what they give with the reference solution is compared once.
+# These cells train for ten seconds or longer; they are compared once, with the reference solution.
 TRAINING = ("why-train-seeds", "see-grid")
 
 
 def _keep(id: str, names: dict, kept: dict) -> None:
-    """Keep what a lesson's names and its random numbers are now; they all come from torch."""
+    """Save the names and the random state of the lesson; all random numbers come from torch."""
     import torch
 
     kept[id] = dict(names), torch.get_rng_state()
 
 
 def _go_back(id: str, names: dict, kept: dict, answered: set) -> None:
-    """Make them what they were, but for the answers; names that begin with _ are IPython's."""
+    """Restore the names and the random state, except for the answers; IPython's own names begin with _."""
     import torch
 
     before, random_numbers = kept[id]
@@ -39,12 +40,12 @@ def _go_back(id: str, names: dict, kept: dict, answered: set) -> None:
     torch.set_rng_state(random_numbers)
 
 
-# They run in the lesson's kernel, which has no path to this file: so their text goes there.
+# These functions run in the kernel of the lesson, which cannot import this file: pass their source.
 TOOLS = f"{inspect.getsource(_keep)}\n{inspect.getsource(_go_back)}\n_kept = {{}}\n"
 
 
 def tagged(cell: NotebookNode, kind: str) -> str:
-    """Return the exercise that a cell is the stub or the check of; empty if it is not."""
+    """Return the exercise whose stub or check the cell is; empty if it is neither."""
     return next((tag.partition(":")[2] for tag in tags(cell) if tag.startswith(f"{kind}:")), "")
 
 
@@ -54,9 +55,9 @@ def exercises_in(cells: Iterable[NotebookNode]) -> list[str]:
 
 
 def with_exercises_solved(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
-    """Return the code cells as they run: those of the lesson, then those that use an answer, solved.
+    """Return the code cells as they run: the cells of the lesson, then the solved ones that use an answer.
 
-    A cell that runs twice has `solved-` before its id the second time.
+    The id of a cell begins with `solved-` the second time.
     """
     cells = deepcopy(list(cells))
     again = []
@@ -72,7 +73,7 @@ def with_exercises_solved(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
 
 
 def _reached(cells: list[NotebookNode]) -> Iterator[tuple[int, set[str]]]:
-    """Yield the place of each cell that uses an answer itself, and the names of all answers before it."""
+    """Yield the index of each cell that uses an answer directly, and the names of all answers before it."""
     answers: set[str] = set()
     for i, cell in enumerate(cells):
         if tagged(cell, "exercise") or tagged(cell, "check"):
@@ -86,14 +87,14 @@ def _reached(cells: list[NotebookNode]) -> Iterator[tuple[int, set[str]]]:
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:
-    """The names that a cell uses, in functions as well, and those that it gives to the cells behind it."""
+    """The names that a cell uses, also inside functions, and the names that it defines for later cells."""
     used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
     symbols = symtable.symtable(source, "", "exec").get_symbols()
     return used, {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
 
 
 def solved(cell: NotebookNode) -> NotebookNode:
-    """Return a copy of a code cell: the stub as its solution. What a check shows then is `verdict_of`."""
+    """Return a copy of a code cell in which a stub is replaced by the solution."""
     cell = deepcopy(cell)
     cell.id = f"solved-{cell.id}"
     if tagged(cell, "exercise"):
@@ -102,7 +103,7 @@ def solved(cell: NotebookNode) -> NotebookNode:
 
 
 def verdict_of(id: str) -> NotebookNode:
-    """Return what the check of an exercise shows when it is solved."""
+    """Return the output of the check of an exercise that is solved."""
     exercise = find(id)
     verdict = right(exercise, exercise.outcomes(exercise.reference))
     data = {"text/plain": repr(verdict), "text/html": verdict._repr_html_()}

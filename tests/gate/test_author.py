@@ -1,4 +1,4 @@
-"""What the author's commands write is what the rules want."""
+"""The cells that the author commands write satisfy the rules."""
 
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ def test_an_exercises_cells_are_put_in_and_brought_up_to_date() -> None:
     first = ["exercise-03-1-task", "exercise-03-1", "check-03-1", "help-03-1"]
     assert [cell.id for cell in notebook.cells[:8]] == ["write", *first, "see", "deeper", "more"]
     assert [tags(cell) for cell in notebook.cells[2:4]] == [["exercise:03.1"], ["check:03.1"]]
-    # In Deeper an exercise belongs to a section, so its heading is one level below.
+    # In Deeper, an exercise is part of a section, so its heading is one level lower.
     assert notebook.cells[8].source.startswith("#### 03.2 Write scaled dot-product attention\n")
     assert author.put_exercise("03.1", notebook) == "is as declared"
 
@@ -45,7 +45,7 @@ FAULTS = {
     "more than 24 lines": {"shown": "x\n" * 25},
     "a line of 108 characters": {"stub": "x" * 108},
     "its task must tell of einsum": {"forbidden": ("einsum",)},
-    "its task must tell of task": {"forbidden": ("task",)},  # it does, but not that it is not allowed
+    "its task must tell of task": {"forbidden": ("task",)},  # the task mentions it, but does not forbid it
     "asks for gradients, the stub does not": {"gradients": True},
     "two texts": {"mistakes": mistakes("abc") + mistakes("c", "Other words." * 5)},
     "say what it does": {"mistakes": mistakes("abc", "Short.")},

@@ -1,6 +1,7 @@
-"""The gate is tried with planted faults: each has to be caught, and named; what is sound has to pass.
+"""Test the gate with planted faults: each of them must be caught and named, and sound cells must pass.
 
-One strict run tells of all: sound cells, the same with a fault, two exercises, a learner's copy.
+A single strict run covers everything: sound cells, the same cells with faults, two exercises, a learner's
+    copy.
 """
 
 import base64
@@ -28,14 +29,14 @@ from transformer_course.figures import encoder_map
 from transformer_course.figures.png import in_palette, palette_of
 from transformer_course.workspace import copies
 
-# nbval leaves the sockets of a kernel that it has stopped to the garbage collector.
+# nbval leaves the sockets of a stopped kernel to the garbage collector.
 LEFT_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 pytestmark = [pytest.mark.gate, LEFT_OPEN]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def sockets_closed() -> Iterator[None]:
-    """They are closed before another file's tests run, which take a warning for an error."""
+    """Close them before the tests of other files run, which turn warnings into errors."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -89,7 +90,7 @@ def _stale_and(tag: str) -> Plant:
 
 
 def recoloured(cell: NotebookNode, *place: slice, by: int) -> None:
-    """One of three channels, by so little that their mean would let it pass."""
+    """Change one of three channels, by too little to be noticed in their mean."""
     data = cell.outputs[0].data
     pixels = np.array(Image.open(io.BytesIO(base64.b64decode(data[PICTURE]))).convert("RGB"))
     pixels[*place, 0] -= by
@@ -104,7 +105,7 @@ def encoded(image: Image.Image) -> str:
 ADDED = new_output("display_data", {"text/plain": "more"})
 LOSS = "print(f'loss {0.9**50:.4f}')"
 UPDATE = "display(1, display_id='one').update(2)"
-# A cell as it was stored, what is done to it afterwards, and how the gate has to name it.
+# For each fault: the source of the cell, a function that plants the fault, and the expected message.
 FAULTS: dict[str, tuple[str, Plant, str]] = {
     "wrong-weights": ("heatmap()", edited("()", "(scale=2)"), "Largest in each row"),
     "aspect": ("heatmap()", edited("()", "(aspect='auto')"), "image/png: the size was"),
@@ -144,12 +145,12 @@ SOUND = {
 }
 
 
-NAMED = ("see-it-heads", "see-it-heads-1")  # what refresh calls new cells, after their section
+NAMED = ("see-it-heads", "see-it-heads-1")  # the ids that refresh gives to new cells, after their section
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a stored notebook with a cell for every fault, none of them planted."""
+    """Return a stored notebook with a cell for every fault, before any fault is planted."""
     sources = {name: source for name, (source, _, _) in FAULTS.items()} | SOUND
     cells = [new_code_cell(source, id=name) for name, source in sources.items()]
     for cell in cells:
@@ -166,7 +167,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Reports:
-    """A pytest plugin that remembers which cells would be run, how each failed, and how long it took."""
+    """A pytest plugin that records which cells are collected, how each one failed, and how long it took."""
 
     def __init__(self) -> None:
         self.names, self.failures, self.seconds = [], {}, {}
@@ -184,7 +185,7 @@ class Reports:
 
 @pytest.fixture(scope="module")
 def run(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Reports:
-    """Run the gate once, over all that it has to tell apart."""
+    """Run the gate once, on all notebooks of these tests."""
     folder, reports = tmp_path_factory.mktemp("run"), Reports()
     (folder / "copies").mkdir()
     made = {"faulty": faulty(stored), "exercises": with_exercises(), "copies/copy": copied()}
@@ -192,7 +193,7 @@ def run(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Reports:
         (folder / f"{name}.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MY_LESSONS", str(folder / "copies"))
-        patch.setenv("MPLBACKEND", "svg")  # somebody's own setting, which no lesson follows
+        patch.setenv("MPLBACKEND", "svg")  # a user's setting, which lessons ignore
         pytest.main([*GATE, str(folder)], plugins=[reports])
     answers = [path.name for path in folder.rglob("answers/*")]
     assert answers == ["00.1.py"], "a copy keeps its answers, and nothing else does"
@@ -200,7 +201,7 @@ def run(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Reports:
 
 
 def faulty(stored: Path) -> NotebookNode:
-    """Return the stored cells, then once more with their faults planted; the kernel dies of the last one."""
+    """Return the stored cells, then the same cells with their faults; the last cell kills the kernel."""
     notebook, again = Lesson.load(stored).notebook, code_cells(Lesson.load(stored).notebook)[1:]
     for cell in again:
         if cell.id in FAULTS:
@@ -212,7 +213,7 @@ def faulty(stored: Path) -> NotebookNode:
 
 
 def with_exercises() -> NotebookNode:
-    """Return two exercises of lesson 03, unsolved, and a cell that tells whether the second is."""
+    """Return two unsolved exercises of lesson 03, and a cell that shows whether the second one is solved."""
     lesson = Lesson.load(NOTEBOOKS / "03_scaled_dot_product_attention.ipynb").notebook
     names = ("begin", "hand-loops", "exercises-import", "exercise-03-1", "check-03-1")
     kept = (*names, "exercise-03-2", "check-03-2")
@@ -228,7 +229,7 @@ def with_exercises() -> NotebookNode:
 
 
 def copied() -> NotebookNode:
-    """Return a learner's copy of lesson 00, with an answer, one cell changed and one of the learner's own."""
+    """Return a copy of lesson 00 with an answer, a changed cell, and a cell of the learner's own."""
     name = "00_start_here.ipynb"
     copy = nbformat.from_dict(copies.fresh(copies.read(NOTEBOOKS / name), name))
     changes = {"exercise-00-1": "d_head = 384 // 12", "after-00-1": "print('twelve')"}
@@ -267,7 +268,7 @@ def test_a_copy_is_run_beside_the_shipped_lesson(run: Reports) -> None:
     said = run.failures["copy::after-00-1"]
     cells = nbformat.read(NOTEBOOKS / "00_start_here.ipynb", as_version=4).cells
     ours = next(cell for cell in cells if cell.id == "after-00-1")
-    assert f"our cell:\n{ours.source}" in said
+    assert f"the course's cell:\n{ours.source}" in said
     assert f"-{ours.outputs[0].text.strip()}\n+twelve" in said
 
 
@@ -312,7 +313,7 @@ def test_refresh_keeps_every_byte_and_puts_back_a_pixel_that_the_gate_lets_pass(
     path, text = stored.with_name("short.ipynb"), as_text(notebook)
     path.write_text(text, encoding="utf-8")
     assert not refresh(path)
-    recoloured(notebook.cells[1], 0, 0, by=4)  # one pixel, a shade darker
+    recoloured(notebook.cells[1], 0, 0, by=4)  # one pixel, slightly darker
     path.write_text(as_text(notebook), encoding="utf-8")
     assert refresh(path)
     assert path.read_text(encoding="utf-8") == text
@@ -333,7 +334,7 @@ def _stored_as(picture: np.ndarray, palette: np.ndarray) -> list[NotebookNode]:
 
 
 def test_the_edges_of_a_picture_may_be_a_shade_off() -> None:
-    figure = encoder_map(0)  # no other has so many colours
+    figure = encoder_map(0)  # the figure with the most colours
     drawn = np.asarray(Image.open(io.BytesIO(print_figure(figure, dpi=180))).convert("RGB"), dtype=int)
     is_edge = np.zeros(drawn.shape[:2], dtype=bool)
     is_edge[1:, 1:] = np.abs(drawn[1:, 1:] - drawn[:-1, :-1]).max(axis=-1) > 3

@@ -1,6 +1,6 @@
-"""Every lesson is stored as it has to be; that its outputs come out again is tested in `notebooks/`.
+"""Every lesson satisfies the rules for stored notebooks; its outputs are tested in `notebooks/`.
 
-The rules themselves are tried on a made-up lesson with planted faults.
+The rules themselves are tested on a made-up lesson with planted faults.
 """
 
 import base64
@@ -32,7 +32,7 @@ DEEPER = "## Deeper\n\n### More\n\n*Good for:* you. *2 minutes.*"
 
 
 def made_up_lesson() -> NotebookNode:
-    """Return a lesson in which every rule has something to look at, and nothing to complain about."""
+    """Return a lesson in which every rule finds something to check and nothing to complain about."""
     sections = [
         new_markdown_cell(f"## {name}: a subject", id=f"section-{n}")
         for n, name in enumerate(lesson_length.HEADINGS)
@@ -97,12 +97,12 @@ def _cell(notebook: NotebookNode, name: str) -> NotebookNode:
 
 
 def _set(name: str, **changes: object) -> Plant:
-    """Return a fault: the cell of that id with other contents."""
+    """Return a fault: the cell with this id gets other contents."""
     return lambda notebook: _cell(notebook, name).update(changes)
 
 
 def _told(name: str, before: str, after: str) -> Plant:
-    """Return a fault: the cell of that id with other words."""
+    """Return a fault: a text in the cell with this id is replaced."""
     return lambda notebook: _set(name, source=_cell(notebook, name).source.replace(before, after))(notebook)
 
 
@@ -119,7 +119,7 @@ def _printed(text: str) -> Plant:
 
 
 def _added(count: int, place: int, name: str, source: str, **more: object) -> Plant:
-    """Return a fault: so many cells more."""
+    """Return a fault: this many cells are added."""
     made = [new_code_cell(source, id=f"{name}-{n}", **more) for n in range(count)]
     return lambda notebook: notebook.cells.__setitem__(slice(place, place), made)
 
@@ -209,7 +209,7 @@ def test_what_jupyterlab_says_of_the_language_is_no_change() -> None:
 def test_minutes_are_counted_from_words_lines_predictions_and_exercises_and_written_down() -> None:
     notebook = made_up_lesson()
     on_path, deeper = lesson_length.parts(Lesson(Path("03_doubling.ipynb"), "", notebook))
-    solution = 1 + 2 + 2  # thinking, a degree of difficulty, and what 03.1's solution has below the `def`
+    solution = 1 + 2 + 2  # thinking, one level of difficulty, and the lines of 03.1 below the `def`
     assert lesson_length.minutes(on_path) == round(731 / 180 + 31 / 10 + 2 + solution)
     assert lesson_length.minutes(deeper) == round(17 / 180 + 21 / 10)
     for name, minutes in {"title": "15", "deeper": "2"}.items():

@@ -1,4 +1,4 @@
-"""A stale number in the words around an output is found."""
+"""The gate finds an outdated number in the prose around an output."""
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -10,7 +10,7 @@ from tests.gate.notebook_io import NOTEBOOKS, Lesson
 def complaints(
     words, *, code="draw(384)", printed="0.17 of .640, 1,024 in all, 8.30 and 0.083", far=0, error=""
 ):
-    """Return the rule's complaints about these words, `far` cells after a cell that prints numbers."""
+    """Return the complaints about this prose, `far` cells after a cell that prints numbers."""
     outputs = [new_output("stream", text=printed), new_output("error", ename="E", evalue=error)]
     cell = new_code_cell(code, id="shown", outputs=outputs)
     between = [new_code_cell("pass", id=f"between-{i}") for i in range(far)]

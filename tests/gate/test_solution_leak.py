@@ -1,4 +1,4 @@
-"""How much of an exercise's solution is shown above it, on made-up cells."""
+"""Measure how much of an exercise's solution is shown above it, on made-up cells."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""The gate runs what uses an answer a second time, solved."""
+"""The gate runs cells that use an answer a second time, with the solution."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def test_only_what_uses_an_answer_runs_a_second_time() -> None:
         "check": 'double = check("03.1", double)',
         "uses": "def twice(x):\n    return double(x)\ny = 1",
         "beside": "print(math.pi)",
-        "local": "def f(third):\n    double = 3",  # a name alike is enough
+        "local": "def f(third):\n    double = 3",  # an equal name is enough
         "uses-what-uses": "z = twice(x)",
         "changes-it": "half += 1",
         "uses-the-third": "print(third)",

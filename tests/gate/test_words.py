@@ -1,4 +1,4 @@
-"""The word list: prose in which a word is found that the style page replaces."""
+"""The word list: no prose may contain a word that the style guide replaces."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ FILES = sorted(path for pattern in LIST["files"] for path in ROOT.glob(pattern))
 
 
 def prose(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the place and the text of each piece of prose, without code, formulas and addresses."""
+    """Yield each piece of prose with its location, without code, formulas and addresses."""
     if path.suffix == ".ipynb":
         cells = nbformat.read(path, as_version=4).cells
         yield from ((cell.id, CODE.sub(" ", cell.source)) for cell in cells if cell.cell_type == "markdown")
@@ -26,7 +26,7 @@ def prose(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def complaints(texts: Iterator[tuple[str, str]]) -> list[str]:
-    """What the list says about these texts."""
+    """The complaints of the word list about these texts."""
     return [
         f"{place}: {match[0]!r}: write {word['instead']}"
         for place, text in texts

@@ -1,4 +1,4 @@
-"""The checker's engine: how an exercise is declared, an attempt run, compared, diagnosed and answered."""
+"""Declare exercises, run answers to them, compare the results, and name the mistakes."""
 
 from transformer_course.checker.decorators import exercise
 from transformer_course.checker.exercise_types import Exercise

@@ -1,4 +1,7 @@
-"""Passing arguments: by position, since an answer may name its own; by name where later cells do so."""
+"""Pass arguments to an answer: by position, because its parameters may have other names than the solution's.
+
+Arguments that later cells pass by keyword are passed by keyword here too.
+"""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -9,10 +12,11 @@ from torch import nn
 
 
 def call_with(answer: Callable, values: dict[str, Any], keywords: Sequence[str], *, like: Callable) -> Any:
-    """Call the answer. What `values` leaves out is left to the answer's default.
+    """Call the answer with these arguments; an argument that is not in `values` keeps its default.
 
-    An argument of `keywords` is passed by its name, and so is one after an argument left out. An answer that
-    names it otherwise gets it in its place all the same, so that its other mistakes can be found.
+    An argument in `keywords` is passed by keyword, and so is every argument after an omitted one. If the
+    answer uses another name for it, it is passed under the name at the same position, so that the checker can
+    still find the answer's other mistakes.
     """
     own, takes_any = _argument_names(answer)
     places = _places(like)
@@ -27,28 +31,28 @@ def call_with(answer: Callable, values: dict[str, Any], keywords: Sequence[str],
 
 
 def first_unknown(answer: Callable, names: Sequence[str]) -> str | None:
-    """The first of the names that is no argument of the answer."""
+    """The first of these names that is not a parameter of the answer."""
     own, takes_any = _argument_names(answer)
     return next((name for name in names if not takes_any and name not in own), None)
 
 
 def optional(answer: Callable) -> set[str]:
-    """The arguments that have a default."""
+    """The parameters that have a default."""
     parameters = inspect.signature(answer).parameters.values()
     return {parameter.name for parameter in parameters if parameter.default is not parameter.empty}
 
 
-@lru_cache(maxsize=256)  # of the exercises' own: a search for mistakes asks thousands of times
+@lru_cache(maxsize=256)  # only a few functions, called thousands of times in a search for mistakes
 def _places(like: Callable) -> dict[str, int]:
-    """The place of each argument of a reference."""
+    """The position of each parameter of a reference."""
     return {name: place for place, name in enumerate(_argument_names(like)[0])}
 
 
 def _argument_names(answer: Callable) -> tuple[list[str], bool]:
-    """The names of its arguments, and whether it takes any other by keyword."""
+    """The names of the parameters, and whether the answer accepts any other keyword argument."""
     try:
         signature = inspect.signature(answer.forward if isinstance(answer, nn.Module) else answer)
-    except ValueError:  # what is written in C may have none
+    except ValueError:  # a function written in C may have no signature
         return [], False
     parameters = signature.parameters.values()
     named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY

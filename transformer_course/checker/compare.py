@@ -1,4 +1,4 @@
-"""Comparing two results: the first difference in words, and never after broadcasting."""
+"""Compare two results without broadcasting, and describe the first difference."""
 
 import math
 import re
@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 VALUE = "wrong value"
-FORMAT_TOLERANCE = {torch.float32: 1e-6}  # at least, whatever the exercise's
-MAX_LISTED = 4  # right entries that are listed by their names
+FORMAT_TOLERANCE = {torch.float32: 1e-6}  # the smallest tolerance for this dtype, whatever the exercise says
+MAX_LISTED = 4  # correct entries that a message lists by name
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Its kind in a word or two, and a sentence about it."""
+    """A difference: its kind in a word or two, and a sentence that describes it."""
 
     name: str
     text: str
@@ -26,10 +26,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How to compare: tolerance, names of several results, and whether the wanted value may be revealed.
+    """How to compare: the tolerance, the names of several results, and whether to reveal the expected value.
 
-    any_integer: int32 is as good as int64
-    explain: whether to write sentences about wrong numbers, which takes longer than to compare
+    any_integer: accept int32 where int64 is expected, and so on
+    explain: whether to write sentences about wrong numbers, which takes longer than the comparison
     """
 
     tolerance: float
@@ -39,7 +39,7 @@ class Comparison:
     explain: bool = True
 
     def difference(self, got: Any, wanted: Any, label: str) -> Difference | None:
-        """The first difference; None if there is none. `label` is what to call the result in a sentence."""
+        """The first difference, or None. `label` is the name of the result in the sentence."""
         if got is ... and wanted is not ...:
             return Difference("unfinished", f"{label} is still `...`.")
         if isinstance(wanted, Tensor):
@@ -83,7 +83,7 @@ class Comparison:
         )
 
     def _first_difference(self, entries: Iterator[tuple[str, Difference | None]]) -> Difference | None:
-        if not self.explain:  # whether one differs is enough
+        if not self.explain:  # a yes or no is enough
             return next((difference for _, difference in entries if difference), None)
         differences = dict(entries)
         wrong = [difference for difference in differences.values() if difference]
@@ -142,7 +142,7 @@ class Comparison:
         return self._tensor_values(got.detach(), wanted.detach(), label)
 
     def _tensor_values(self, got: Tensor, wanted: Tensor, label: str) -> Difference | None:
-        if got.is_meta:  # sizes without values
+        if got.is_meta:  # a meta tensor has a shape but no values
             return None
         if wanted.is_floating_point() or wanted.is_complex():
             room = max(self.tolerance, FORMAT_TOLERANCE.get(wanted.dtype, 0))
@@ -166,7 +166,7 @@ class Comparison:
 
 
 def _bare(text: str) -> str:
-    """A text without what may stand around it: "c. " is as good as "C"."""
+    """The text without surrounding punctuation and white space, in lower case: "c. " is equal to "C"."""
     return re.sub(r"^\W+|\W+$", "", " ".join(text.casefold().split())) or text
 
 
@@ -176,7 +176,7 @@ def _some_keys(keys: dict, most: int = 6) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A single number or truth value without its tensor."""
+    """The Python number or bool if the value is a zero-dimensional tensor; otherwise the value itself."""
     is_single = isinstance(value, Tensor | np.generic) and value.ndim == 0
     return value.item() if is_single and not getattr(value, "is_meta", False) else value
 
@@ -194,7 +194,7 @@ def _not_finite(got: Tensor, broken: Tensor, label: str) -> Difference:
 
 
 def _precision(got: Tensor, wanted: Tensor) -> str:
-    """Whether the results agree as far as float32 can tell, and no further."""
+    """A hint if the results agree to float32 precision but not beyond."""
     if not wanted.is_floating_point() or not torch.allclose(got, wanted, rtol=1e-5, atol=1e-6):
         return ""
     return (
@@ -203,7 +203,7 @@ def _precision(got: Tensor, wanted: Tensor) -> str:
 
 
 def _pattern(got: Tensor, wanted: Tensor) -> str:
-    """A relation that holds for all values, if there is one."""
+    """A sentence about a constant factor or offset between all values, if there is one."""
     if got.numel() < 2 or not got.is_floating_point() or not wanted.isfinite().all():
         return ""
     factor, offset = got / wanted, got - wanted
@@ -251,7 +251,7 @@ def _index(place: tuple[int, ...]) -> str:
 
 
 def _number(value: Any, other: Any) -> str:
-    """Six digits, or as many as it takes to tell the value from the other one."""
+    """Six digits, or as many as are needed to distinguish the value from the other one."""
     if isinstance(value, Integral):
         return shown(value)
     short = f"{value:.6g}"
@@ -259,7 +259,7 @@ def _number(value: Any, other: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """The value's `repr`, if it has one, and of a long one the beginning."""
+    """The value's `repr`, shortened; a description of the value if `repr` raises an error."""
     try:
         return shorten(repr(value), 100)
     except Exception:
@@ -267,12 +267,12 @@ def shown(value: Any) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Of a long text the beginning."""
+    """The text, cut off after `width` characters."""
     return text if len(text) <= width else f"{text[:width]} …"
 
 
 def _description(thing: Any) -> str:
-    """What a thing is, in words; never its own `repr`, which may hold an address or raise."""
+    """A description in words; never the `repr`, which may contain an address or raise an error."""
     if isinstance(thing, Tensor):
         return "one tensor"
     if isinstance(thing, tuple | list | dict):

@@ -1,4 +1,4 @@
-"""How a lesson's author declares an exercise: one function or class, which is the solution.
+"""Declare an exercise by its solution, which is one function or class.
 
     @exercise("03.1", forbidden=["einsum"])
     def scores(query, key):
@@ -9,26 +9,28 @@
     def scores_cases(normal):
         yield {"query": normal(3, 5), "key": normal(7, 5)}
 
-The learner's stub is derived from it: signature and docstring, and `raise NotImplementedError` for the body.
-Where some lines are given, `# yours:` says where the learner's part begins (`source.stub_of`). Title, hints
-and mistakes stand in NAME.md, see `mistake_guide`; other right answers in `tests/course/answers/NAME.py`. A
-class declares an exercise about an `nn.Module`; its cases are pairs (settings, inputs).
+The learner's stub is derived from the solution: it keeps the signature and the docstring, and its body is
+`raise NotImplementedError`. If some lines are given, `# yours:` marks where the learner's part begins (see
+`source.stub_of`). Title, hints and mistakes are in NAME.md (see `mistake_guide`), and other correct answers
+in `tests/course/answers/NAME.py`. A class declares an exercise about an `nn.Module`; its cases are pairs
+(settings, inputs).
 
-A value is what a function of no arguments returns; the learner assigns it to the function's name:
+If the answer is a value, the solution is a function without arguments that returns it. The learner assigns
+the value to the function's name:
 
     @exercise("00.1", kind=ValueExercise)
     def d_head():
         return 384 // 12
 
-A test that the learner writes is tried on mutants, and needs no cases:
+If the answer is a test, it is run on mutants, and the exercise needs no cases:
 
     @exercise("14.4", kind=MutationExercise)
     def keeps_04(attend):
-        '''True if no token hears a later one.'''
+        '''True if no token attends to a later one.'''
         ...
 
     @keeps_04.mutants
-    def keeps_04_mutants():  # called anew for each attempt
+    def keeps_04_mutants():  # called again for each attempt
         return Mutants(correct={"a mask": causal}, target=cut_with_view, reference=causal)
 """
 
@@ -39,7 +41,7 @@ from transformer_course.checker.exercise_types import Exercise, FunctionExercise
 
 
 def exercise(id: str, *, kind: type[Exercise] | None = None, **options: Any) -> Callable[[Any], Exercise]:
-    """Declare an exercise by its solution, a function or an `nn.Module`; options as in `Exercise`."""
+    """Declare an exercise by its solution, a function or an `nn.Module`; for the options see `Exercise`."""
 
     def declare(solution: Any) -> Exercise:
         usual = ModuleExercise if isinstance(solution, type) else FunctionExercise

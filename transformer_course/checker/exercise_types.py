@@ -1,4 +1,4 @@
-"""An exercise: its texts, its cases, its truth, its bank of mistakes, and how an answer to it is run."""
+"""The exercise classes: their texts, cases, expected results and known mistakes, and how an answer is run."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +18,9 @@ from transformer_course.checker.time_limit import TimeLimitExceeded
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
-    """A wrong answer that people give: its name, what it does, how to mend it, and the answer itself.
+    """A typical wrong answer: its name, its effect, how to fix it, and the answer itself.
 
-    changes: of the shown solution, which make the answer; none where it was written out
+    changes: the edits of the shown solution that produce the answer; empty if the answer is written out
     text: the answer as a notebook shows it
     """
 
@@ -33,21 +33,21 @@ class Mistake:
 
 
 class Exercise:
-    """What all exercises share. A subclass says what an answer looks like and how it is called.
+    """Base class of all exercises. A subclass defines what an answer is and how it is called.
 
-    returns: the names of the results, where there are several
-    forbidden: what must not do the work, under no other name either: see `forbidden_calls.PATTERNS`
-    keyword_arguments: those of the function, or of `forward`, that later cells pass by keyword
+    returns: the names of the results, if there are several
+    forbidden: functions and modules that the answer must not use, under any name (`forbidden_calls.PATTERNS`)
+    keyword_arguments: arguments of the function, or of `forward`, that later cells pass by keyword
     tolerance: absolute and relative
-    any_integer: where integers are wanted, whether those of any dtype will do
-    gradients: whether those of a right answer must agree with the solution's: then the stub says so
-    difficulty: from 1, a line or two at the first try, to 3, a stretch
+    any_integer: whether an expected integer tensor may have any integer dtype
+    gradients: whether gradients are compared with the solution's too; if so, the stub has to say it
+    difficulty: from 1, a line or two that usually work at once, to 3, a stretch exercise
 
-    An exercise, called, does what its solution does: so solutions may build on one another, as answers do.
+    Calling an exercise calls its solution, so a solution can use earlier exercises as an answer can.
     """
 
-    kind: str  # what an answer is, in words
-    takes_tensors = True  # so that it may be tried with others, and a remark can say with which
+    kind: str  # what an answer is, as a phrase for messages
+    takes_tensors = True  # so that it can be run on other inputs, and a message can describe them
 
     def __init__(
         self,
@@ -71,11 +71,11 @@ class Exercise:
         self.title = ""
         self.hints: list[str] = []
         self.mistakes: list[Mistake] = []
-        self.shared: list[Mistake] = []  # slips of all lessons, where their text occurs
-        self.other_ways: list[tuple] = []  # changes of the solution that leave it right
-        self.written_otherwise: list[str] = []  # the solution with each of them
-        self.mistakes_otherwise: list[Mistake] = []  # the same mistakes in those
-        self.namespace: dict[str, Any] = {}  # that of the module, for the changes of the guide
+        self.shared: list[Mistake] = []  # mistakes that all lessons share, where they apply
+        self.other_ways: list[tuple] = []  # edits after which the solution is still correct
+        self.written_otherwise: list[str] = []  # the solution after each of these edits
+        self.mistakes_otherwise: list[Mistake] = []  # the same mistakes in these variants
+        self.namespace: dict[str, Any] = {}  # the namespace of the exercise module, in which edits are run
 
     def __call__(self, *arguments: Any, **by_name: Any) -> Any:
         return self.reference(*arguments, **by_name)
@@ -85,31 +85,32 @@ class Exercise:
         return source.stub_of(text), source.solution_of(text)
 
     def cases(self, make: Callable[[Callable], Iterator[Any]]) -> Callable:
-        """The inputs to try; `normal(*shape)` draws seeded float64. Distinct primes tell the axes apart.
+        """Register the function that yields the test inputs.
 
-        A case may leave out an argument that has a default.
+        `normal(*shape)` draws seeded float64 values. Sizes are distinct primes, so that no two axes can be
+        confused. A case may omit an argument that has a default.
         """
         self._make_cases = make
         return make
 
     def accepts(self, answer: Any) -> bool:
-        """Whether the answer is of a kind that can be run at all."""
+        """Whether the answer is of a type that can be run at all."""
         raise NotImplementedError
 
     def call(self, answer: Any, case: Any) -> Any:
-        """The answer's result in one case."""
+        """The result of the answer for one case."""
         return self.use(self.ready(answer, case), self.inputs(case))
 
     def ready(self, answer: Any, case: Any, parameters: dict[str, Tensor] | None = None) -> Callable:
-        """What is called: the function itself, or a module with these parameters or with seeded ones."""
+        """The callable to run: the function itself, or a module with these parameters or seeded ones."""
         return answer
 
     def use(self, ready: Callable, inputs: dict[str, Any]) -> Any:
-        """Call it."""
+        """Call what `ready` returned with the inputs."""
         return call_with(ready, inputs, self.keyword_arguments, like=self.reference)
 
     def misnamed(self, answer: Any) -> tuple[str, str] | None:
-        """What should take an argument by its name and does not, and that name."""
+        """The callable that lacks a parameter which is passed by keyword, and its name; None if all exist."""
         return None
 
     def inputs(self, case: Any) -> dict[str, Any]:
@@ -117,21 +118,21 @@ class Exercise:
         return case
 
     def arguments(self, case: Any) -> dict[str, Any]:
-        """All that an answer gets and must leave as it was."""
+        """Everything that is passed to an answer and that it must not change."""
         return case
 
     def describe(self, case: Any) -> str:
-        """The case in words: a tensor by its shape, anything else by its value."""
+        """A description of the case: tensors by their shape, everything else by its value."""
         return ", ".join(_describe(name, value) for name, value in self.inputs(case).items())
 
     def fresh_cases(self) -> list[Any]:
-        """All cases, built anew, so that no answer sees what another has done to its inputs."""
+        """All cases, rebuilt on every call, so that no answer sees inputs that another one has changed."""
         generator = torch.Generator().manual_seed(0)
         with isolated():
             return list(self._make_cases(lambda *shape: torch.randn(shape, generator=generator)))
 
     def outcomes(self, answer: Any) -> list[Outcome]:
-        """What the answer does in each case; none after one that does not end."""
+        """The outcome of the answer for each case. Stops after a case that exceeds the time limit."""
         outcomes = []
         for case, same in zip(self.fresh_cases(), self.fresh_cases(), strict=True):
             call = partial(self.call, answer, case)
@@ -142,7 +143,7 @@ class Exercise:
 
     @cached_property
     def wanted(self) -> list[Any]:
-        """The solution's result in each case, which finds the same random numbers as an answer does."""
+        """The solution's result for each case, computed with the same random state as an answer."""
         results = []
         for case in self.fresh_cases():
             with isolated():
@@ -150,17 +151,17 @@ class Exercise:
         return results
 
     def difference(self, i: int, result: Any) -> Difference | None:
-        """What is amiss with an answer's result in case i."""
+        """The difference between an answer's result for case i and the expected one, or None."""
         if result is None:
             return Difference("nothing returned", "Your code returns `None`. Did you forget `return`?")
         return replace(self.comparison, names=self.returns).difference(result, self.wanted[i], "Your result")
 
     def beyond(self, outcomes: list[Outcome]) -> list[str]:
-        """What to say of a right answer, beside that it is right."""
+        """Further remarks about a correct answer."""
         return []
 
     def deserves_honour(self, outcomes: list[Outcome]) -> bool:
-        """Whether a right answer does more than was asked for: ✓✓ in place of ✓."""
+        """Whether a correct answer does more than was asked for; it gets ✓✓ instead of ✓."""
         return False
 
     @cached_property
@@ -170,8 +171,10 @@ class Exercise:
 
     @cached_property
     def wrong_outcomes(self) -> list[tuple[Mistake, list[Outcome]]]:
-        """Each mistake with what it does in each case; of the shared ones, and of those in solutions that
-        are written otherwise, those that nothing else does.
+        """The known mistakes, each with its outcome for every case.
+
+        A shared mistake, or a mistake in a variant of the solution, is included only if no mistake before it,
+        and not the solution either, has the same outcomes.
         """
         found = [(mistake, self.outcomes(mistake.answer)) for mistake in self.mistakes]
         known = [self.outcomes(self.reference), *(outcomes for _, outcomes in found)]
@@ -179,12 +182,12 @@ class Exercise:
             outcomes = self.outcomes(mistake.answer)
             if not any(alike(self.comparison, outcomes, other) for other in known):
                 found.append((mistake, outcomes))
-                known.append(outcomes)  # of two that do the same the first
+                known.append(outcomes)  # keep the first of two that behave the same
         return found
 
 
 class FunctionExercise(Exercise):
-    """The learner writes a function. Its arguments may have other names, except `keyword_arguments`."""
+    """The answer is a function. Its parameters may have any names, except for `keyword_arguments`."""
 
     kind = "a function"
 
@@ -197,7 +200,7 @@ class FunctionExercise(Exercise):
 
 
 class ModuleExercise(Exercise):
-    """The learner writes an `nn.Module`: built with a case's settings, given seeded parameters, called."""
+    """The answer is an `nn.Module` class: built with a case's settings, then given seeded parameters."""
 
     kind = "a class derived from nn.Module"
 
@@ -217,12 +220,12 @@ class ModuleExercise(Exercise):
 
     @cached_property
     def model(self) -> nn.Module:
-        """A module that has the right arguments."""
+        """A module of the reference, for the names of its arguments."""
         with isolated():
             return self.build(self.reference, self.fresh_cases()[0][0])
 
     def build(self, answer: type[nn.Module], settings: dict[str, Any]) -> nn.Module:
-        """The module that a case asks for."""
+        """A module with these settings."""
         return call_with(answer, settings, (), like=self.reference)
 
     def misnamed(self, answer: Any) -> tuple[str, str] | None:
@@ -241,9 +244,9 @@ class ModuleExercise(Exercise):
 
 
 class ValueExercise(Exercise):
-    """The learner assigns a value; the solution is a function of no arguments that returns it.
+    """The answer is a value; the solution is a function without arguments that returns it.
 
-    stub: where it's not `...` for every literal of the solution
+    stub: the stub, unless every literal of the solution is replaced by `...`
     """
 
     kind = "a value"

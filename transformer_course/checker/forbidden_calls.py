@@ -1,4 +1,4 @@
-"""Forbidden calls: functions and modules that must not do an exercise's work, under any name."""
+"""Find forbidden calls: functions and modules that must not do an exercise's work, whatever their name."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ ATTENTION = (
     "scaled_dot_product|multi_?head_attention|transformer_encoder|nn.MultiheadAttention|nn.Transformer"
 )
 SOFTMAX = f"softmax|softmin|cross_entropy|{ATTENTION}"
-# A forbidden name, and what does its work: functions, kernels and modules whose name matches.
+# For each forbidden name, a pattern for the functions, kernels and modules that would do its work.
 PATTERNS = {
     "softmax": SOFTMAX,
     "log_softmax": SOFTMAX,
@@ -25,9 +25,9 @@ LIBRARIES = "torch", "numpy", "scipy", "sklearn"
 
 
 def first_in(call: Callable[[], Any], forbidden: Sequence[str]) -> str | None:
-    """Make the call; the first forbidden function or module that it calls.
+    """Make the call, and return the name of the first forbidden function or module that it calls, or None.
 
-    Python reports every call to a profiler, so it makes no difference by what name a function is reached.
+    A profiler sees every call, so an alias or `from … import … as` hides nothing.
     """
     names: dict[str, None] = {}
 
@@ -36,7 +36,7 @@ def first_in(call: Callable[[], Any], forbidden: Sequence[str]) -> str | None:
             names[function.__name__] = None
         if event != "call":
             return
-        # Of a Python function only if it is a library's: a learner's own may have any name.
+        # Count Python functions only if they belong to a library: a learner may use any name.
         module, code = frame.f_globals.get("__name__", ""), frame.f_code
         if module.startswith("torch.nn.modules."):
             names["nn." + code.co_qualname.split(".")[0]] = None

@@ -1,4 +1,4 @@
-"""From an attempt to a verdict: not attempted, correct, a known mistake, or the first difference."""
+"""Turn an attempt into a verdict: not attempted, correct, a known mistake, or the first difference."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from transformer_course.checker.verdict import CORRECT, Verdict
 
 
 def judge(exercise: Exercise, attempt: Any) -> Verdict:
-    """The verdict on an attempt. A known mistake is named before any general remark is made."""
+    """The verdict on an attempt. A known mistake takes precedence over a general message."""
     if source.is_empty(attempt):
         return Verdict.not_attempted(exercise.id)
     if attempt is exercise.reference and not isinstance(exercise, ValueExercise):
@@ -23,7 +23,7 @@ def judge(exercise: Exercise, attempt: Any) -> Verdict:
 
 
 def grade(exercise: Exercise, attempt: Any, outcomes: list[Outcome]) -> Verdict:
-    """The verdict on an attempt that was run in every case."""
+    """The verdict on an attempt, given its outcome for every case."""
     if any(map(_is_stub, outcomes)):
         return _still_a_stub(exercise, attempt)
     settings = {name for outcome in outcomes for name in outcome.changed_settings}
@@ -46,13 +46,13 @@ def grade(exercise: Exercise, attempt: Any, outcomes: list[Outcome]) -> Verdict:
 
 
 def right(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
-    """The verdict on a right answer."""
+    """The verdict on a correct answer."""
     lines, honour = tuple(exercise.beyond(outcomes)), exercise.deserves_honour(outcomes)
     return Verdict(exercise.id, CORRECT, lines=lines, printed=outcomes[0].printed, honour=honour)
 
 
 def recognised(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
-    """The guide's mistakes that do the same in every single case; a test holds that they have one name."""
+    """The guide's mistakes with the same outcome in every case. A test checks that they share one name."""
     if _is_endless(outcomes):
         return []
     return [
@@ -61,10 +61,10 @@ def recognised(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
 
 
 def _same_parameters(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
-    """The mistakes whose parameters differ from those wanted in the same way in the first case.
+    """The mistake whose parameters differ from the expected ones in the same way in the first case.
 
-    What such an answer computes is not known there: the rest of it may be wrong as well. None if there are
-    several names.
+    The forward pass of such an answer was never run, so it may contain other mistakes. Returns an empty list
+    if mistakes with different names match.
     """
     if not isinstance(outcomes[0].error, ParameterMismatch):
         return []
@@ -79,7 +79,10 @@ def _same_parameters(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistak
 def _unknown(
     exercise: Exercise, attempt: Any, outcomes: list[Outcome], i: int, problem: Difference
 ) -> Verdict:
-    """No single mistake explains it: a pair of them, a missing property, or the first difference."""
+    """The verdict if no single mistake explains the answer.
+
+    It names a pair of mistakes, a violated invariant, or the first difference.
+    """
     printed = outcomes[i].printed
     slips = _besides_float32(exercise, attempt, outcomes) if problem.name == VALUE else []
     if slips == [precision.FLOAT32]:
@@ -103,7 +106,11 @@ def _unknown(
 
 
 def _besides_float32(exercise: Exercise, attempt: Any, outcomes: list[Outcome]) -> list[Mistake]:
-    """The slips of an answer that in float64 would be right, or do what a known mistake does; else none."""
+    """The mistakes that remain if the answer is computed in float64.
+
+    Only float32 if the answer is then correct, float32 and a known mistake if it then matches one, otherwise
+    an empty list.
+    """
     longer = precision.without_float32(exercise, attempt, outcomes)
     if longer is None:
         return []
@@ -118,7 +125,7 @@ def _not_yet(exercise: Exercise, i: int, problem: Difference, printed: str) -> V
 
 
 def _is_stub(outcome: Outcome) -> bool:
-    # A bare `raise NotImplementedError`. Torch's own ("… not implemented for 'Long'") carry a message.
+    # A bare `raise NotImplementedError`; the errors that PyTorch raises carry a message.
     return isinstance(outcome.error, NotImplementedError) and not outcome.error.args
 
 
@@ -134,7 +141,7 @@ def _still_a_stub(exercise: Exercise, attempt: Any) -> Verdict:
 
 
 def _problem(exercise: Exercise, attempt: Any, i: int, outcome: Outcome) -> Difference | None:
-    """The first problem in one case: an error, a changed argument, or a difference."""
+    """The first problem in one case: an error, an argument changed in place, or a difference."""
     if outcome.error is not None:
         return messages.about_error(outcome.error, attempt)
     difference = exercise.difference(i, outcome.result)

@@ -1,4 +1,4 @@
-"""Input mutation: what a call has changed in its arguments, compared part by part with untouched ones."""
+"""Find out what a call has changed in its arguments, by comparing them with unused copies."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +11,7 @@ EXACT = Comparison(tolerance=0, any_integer=False)
 
 
 def changed_parts(before: dict[str, Any], after: dict[str, Any]) -> dict[str, str]:
-    """The arguments that changed, each with its first part that did."""
+    """The arguments that were changed in place, each with the path of its first changed part."""
     changes = {
         name: _first_change(dict(parts(before[name], name)), dict(parts(after[name], name)))
         for name in before
@@ -20,7 +20,7 @@ def changed_parts(before: dict[str, Any], after: dict[str, Any]) -> dict[str, st
 
 
 def parts(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every part of a value by its path; what cannot be looked into is left out."""
+    """Yield every part of a value with its path. Parts of unknown types are skipped."""
     if isinstance(value, nn.Module):
         for name, part in value.named_modules(prefix=path):
             yield f"{name}.training", part.training
@@ -42,7 +42,10 @@ def parts(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def with_tensors(value: Any, change: Callable, other: Callable = lambda value: value) -> Any:
-    """The same with all its tensors changed; `other` is applied to what is neither dict, list nor tuple."""
+    """A copy of the value with `change` applied to every tensor in it.
+
+    `other` is applied to anything that is not a tensor, dict, list or tuple.
+    """
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, dict):

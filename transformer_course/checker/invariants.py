@@ -1,4 +1,4 @@
-"""Properties that the reference's result has and a wrong one lacks: named where no mistake explains it."""
+"""Properties that the reference's result has, to explain a wrong result that matches no known mistake."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +15,7 @@ def _near(x: Tensor, wanted: float | Tensor) -> bool:
     return bool(torch.isclose(x, torch.as_tensor(wanted, dtype=x.dtype), rtol=1e-7, atol=1e-7).all())
 
 
-# Of a single tensor, the most telling first: a name for the lack, a sentence about it, the property.
+# Properties of one tensor, the most telling first: the name of the violation, a sentence, the test.
 PROPERTIES = (
     (
         "rows that do not sum to 1",
@@ -45,14 +45,14 @@ RANDOM = (
 
 
 def lacking(exercise: Exercise, attempt: Any, i: int, result: Any) -> tuple[str, str] | None:
-    """Name and sentence of the first property that the attempt lacks in case i and the reference has."""
+    """Name and sentence of the first property that the reference has in case i and the attempt lacks."""
     if not exercise.takes_tensors:
         return None
     wanted, got = _tensors(exercise, exercise.wanted[i]), _tensors(exercise, result)
     if {label: x.shape for label, x in wanted.items()} != {label: x.shape for label, x in got.items()}:
         return None
     if _is_repeatable(exercise, exercise.reference, i) and not _is_repeatable(exercise, attempt, i):
-        return "a different result at every call", RANDOM  # whatever else it seems to lack may be chance
+        return "a different result at every call", RANDOM  # any other violation may be due to chance
     for label, right in wanted.items():
         lack = next(_of_tensor(label, right, got[label]), None)
         if lack:
@@ -65,7 +65,7 @@ def lacking(exercise: Exercise, attempt: Any, i: int, result: Any) -> tuple[str,
 
 
 def _tensors(exercise: Exercise, result: Any) -> dict[str, Tensor]:
-    """The floating-point tensors of a result, by what they are called in a sentence."""
+    """The non-empty floating-point tensors of a result, by their name in a sentence."""
     several = result if isinstance(result, tuple | list) else [result]
     names = exercise.returns or [f"result[{i}]" for i in range(len(several))]
     labels = [f"`{name}`" for name in names] if len(several) > 1 else ["your result"]
@@ -99,7 +99,7 @@ def _of_tensor(label: str, right: Tensor, got: Tensor) -> Iterator[tuple[str, st
 
 
 def _is_repeatable(exercise: Exercise, answer: Any, i: int) -> bool:
-    """Whether two calls agree without a seed between them; True if that cannot be told."""
+    """Whether two calls without reseeding agree; True if an error prevents the test."""
     with suppress(Exception):
         first, second = _two_results(exercise, answer, i)
         return all(torch.equal(x.nan_to_num(), second[label].nan_to_num()) for label, x in first.items())
@@ -107,11 +107,11 @@ def _is_repeatable(exercise: Exercise, answer: Any, i: int) -> bool:
 
 
 def _ignores_hidden_token(exercise: Exercise, answer: Any, i: int) -> bool | None:
-    """Whether the first result ignores large numbers at a hidden position; None if it has no mask."""
+    """Whether the output ignores large values at a hidden position; None if the case has no such position."""
     with suppress(Exception):
         inputs = exercise.inputs(exercise.fresh_cases()[i]).values()
         mask = next(x for x in inputs if isinstance(x, Tensor) and x.dtype == torch.bool and x.ndim == 4)
-        visible = mask[0].flatten(0, 1).any(dim=0)  # (key_pos), by any query of the first sequence
+        visible = mask[0].flatten(0, 1).any(dim=0)  # (key_pos): visible to any query of the first sequence
         count, hidden = len(visible), int((~visible).nonzero()[0])
         first, second = _two_results(exercise, answer, i, hidden, count)
         rest = torch.tensor([position for position in range(count) if position != hidden])
@@ -128,7 +128,10 @@ def _ignores_hidden_token(exercise: Exercise, answer: Any, i: int) -> bool | Non
 
 
 def _two_results(exercise: Exercise, answer: Any, i: int, hidden: int | None = None, count: int = 0) -> list:
-    """The results for case i, and again with large numbers at the hidden one of `count` keys, if any."""
+    """The results for case i, and the results for the same case with large values at one position.
+
+    hidden: this position, among `count` keys; if None, both calls have the same inputs
+    """
 
     def call() -> list:
         first, second = (exercise.fresh_cases()[i] for _ in range(2))

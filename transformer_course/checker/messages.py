@@ -7,11 +7,11 @@ from transformer_course.checker.compare import Difference, shorten
 from transformer_course.checker.exercise_types import Exercise, Mistake
 from transformer_course.checker.parameters import ParameterMismatch
 
-NO_WAY_BACK = "changed in place before the gradient"  # of whatever check computes gradients
+NO_WAY_BACK = "changed in place before the gradient"  # by any check that computes gradients
 
 
 def about_error(error: BaseException, attempt: Any) -> Difference:
-    """The error, and the line of the learner's cell that raised it."""
+    """Describes an error, with the line of the learner's cell that raised it."""
     if isinstance(error, ParameterMismatch):
         return Difference("wrong parameters", str(error))
     if isinstance(error, RuntimeError) and "modified by an inplace operation" in str(error):
@@ -38,7 +38,7 @@ def about_error(error: BaseException, attempt: Any) -> Difference:
 
 
 def about_changes(changed: dict[str, str]) -> Difference:
-    """Arguments that were changed in place."""
+    """Describes an argument that was changed in place."""
     name, part = next(iter(changed.items()))
     if part == name:
         text = (
@@ -54,7 +54,7 @@ def about_changes(changed: dict[str, str]) -> Difference:
 
 
 def about_settings(names: list[str]) -> Difference:
-    """Global settings that were changed."""
+    """Describes global settings that were changed."""
     text = (
         f"Your code changes {', '.join(names)} for the whole notebook, so it would affect every later cell. "
         "Leave it unchanged."
@@ -63,37 +63,37 @@ def about_settings(names: list[str]) -> Difference:
 
 
 def about_forbidden_call(name: str) -> Difference:
-    """A ready-made function or module did the work."""
+    """Describes a ready-made function or module that did the work."""
     text = f"The values are right, but the built-in `{name}` computed them. Write the computation yourself."
     return Difference(f"{name} did the work", text)
 
 
 def about_name(owner: str, name: str) -> Difference:
-    """An argument whose name differs from the keyword it is passed by."""
+    """Describes a parameter whose name differs from the keyword that other code uses."""
     text = f"{owner} has no argument `{name}`, but other code passes it by that name, `{name}=…`."
     return Difference("an argument is missing by its name", f"{text[0].upper()}{text[1:]} Use the same name.")
 
 
 def perhaps(one: Mistake, other: Mistake) -> str:
-    """Two mistakes that would explain a number, as a guess: other mistakes may give the same one."""
+    """Two mistakes that would explain a number, as a guess, because other mistakes may give it too."""
     pair = f'"{one.name}" and "{other.name}"'
     return f"Two mistakes together would give exactly this number: {pair}. Is that the cause?"
 
 
 def already_reference(exercise: Exercise) -> str:
-    """The learner's cell was not run since the last check."""
+    """The message if the learner's cell was not run since the last check."""
     text = f"`{exercise.name}` is still the reference solution."
     return f"{text} Run the cell with your answer first, then this one."
 
 
 def wrong_kind(exercise: Exercise, attempt: Any) -> str:
-    """The attempt is of a type that no answer has."""
+    """The message if the attempt has the wrong type."""
     text = f"`{exercise.name}` is of type `{type(attempt).__name__}`, but it must be {exercise.kind}."
     return f"{text} Pass `{exercise.name}` itself, without calling it."
 
 
 def where(exercise: Exercise, i: int) -> list[str]:
-    """The case that a remark is about."""
+    """The case that a message refers to."""
     if not exercise.takes_tensors:
         return []
     cases = exercise.fresh_cases()

@@ -1,6 +1,6 @@
-"""A lesson's guide, `exercises/NAME.md`: titles, hints, and mistakes as changes of the shown solutions.
+"""Read a lesson's guide, `exercises/NAME.md`: titles, hints, and mistakes as edits of the shown solutions.
 
-A change is an edit of the solution's text, so whoever rewrites a solution goes through its changes again.
+Because a change is an edit of the solution's text, go through the changes when you rewrite a solution.
 
     ## 03.1 Score every query against every key
 
@@ -13,22 +13,23 @@ A change is an edit of the solution's text, so whoever rewrites a solution goes 
       - drop `/ math.sqrt(d_head)`
       - `query @ key.mT`
 
-What follows `=` is another right way: each mistake is looked for in answers that are written so, too.
+A line that begins with `=` is a change after which the solution is still correct. Every mistake is looked for
+in solutions that are written this way, too.
 
-A mistake is an item with its name; each item beneath is one wrong answer, or several, as a change of the
-solution that the lesson shows:
+A mistake is a list item with its name. Each item below it describes one wrong answer, or several, as a change
+of the solution that the lesson shows:
 
-    - `right` → `wrong`                  a text that occurs once; a line break is written ⏎
+    - `right` → `wrong`                  replace text that occurs once; ⏎ stands for a line break
     - `right` → `wrong` or `other`       two wrong answers
     - `a` → `b`, `c` → `d`               two changes in one wrong answer, one after the other
-    - `right` → `wrong` everywhere       a text that occurs more often
-    - drop `text`                        without it
-    - `expression`                       returned instead; of a value exercise, the value
+    - `right` → `wrong` everywhere       replace text that occurs several times
+    - drop `text`                        remove text
+    - `expression`                       return this instead; in a value exercise, assign it
 
-For what no change expresses there are blocks of Python beneath, each a whole answer. Everything may use the
-names of NAME.py and of `COMMON`; `right` is the right answer, and a class may derive from it. A name without
-a text takes that of the first exercise that has one, or that of `shared.md`; what stands there with a change
-is tried on every one.
+If no change can express a mistake, a block of Python below the item contains the whole wrong answer. Changes
+and blocks may use the names of NAME.py and of `COMMON`; `right` is the correct answer, and a class may derive
+from it. A mistake without a text takes the text of the first exercise with a mistake of that name, or the
+text in `shared.md`. A mistake in `shared.md` that has a change is tried on every exercise.
 """
 
 import ast
@@ -61,14 +62,14 @@ BLOCK = re.compile(r"^  ```python\n(.*?)^  ```$", re.DOTALL | re.MULTILINE)
 
 
 class Change(NamedTuple):
-    """Text of the solution and what stands in its place; without `right` another expression is the result."""
+    """An edit of the solution. Without `right`, `wrong` replaces the expression that is returned."""
 
     right: str
     wrong: str
     everywhere: bool = False
 
     def of(self, text: str) -> str | None:
-        """The text with the change; None where the right text does not occur, or not just once."""
+        """The edited text; None if the text to replace does not occur, or occurs more than once."""
         if not self.right:
             return _with_result(text, self.wrong)
         places = list(_form(self.right).finditer(text))
@@ -83,14 +84,14 @@ class Change(NamedTuple):
 
 
 def _form(right: str) -> re.Pattern:
-    """Where a text occurs: as whole words, its lines indented as they may be."""
+    """A pattern for the text as whole words, with any indentation of its lines."""
     before = r"(?<!\w)" if re.match(r"\w", right) else ""
     behind = r"(?!\w)" if re.search(r"\w$", right) else ""
     return re.compile(before + r" *\n *".join(map(re.escape, right.split(BREAK))) + behind)
 
 
 def _with_result(text: str, expression: str) -> str:
-    """The text that returns, or assigns, another expression in the end."""
+    """The text with another expression in its last `return`, or in its last assignment."""
     tree = ast.parse(text)
     returns = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
     last = max(returns, key=lambda node: node.lineno) if returns else tree.body[-1]
@@ -101,7 +102,7 @@ def _with_result(text: str, expression: str) -> str:
 
 
 def changed(text: str | None, changes: Iterable[Change]) -> str | None:
-    """The text with all changes; None if one does not fit."""
+    """The text after all changes; None if one of them cannot be applied."""
     for change in changes:
         text = text and change.of(text)
     return text
@@ -109,7 +110,10 @@ def changed(text: str | None, changes: Iterable[Change]) -> str | None:
 
 @dataclass
 class Entry:
-    """A mistake as the guide describes it: several changes make one wrong answer, a block is one."""
+    """A mistake as the guide describes it.
+
+    Each tuple of changes makes one wrong answer, and each block is one.
+    """
 
     name: str
     effect: str = ""
@@ -120,7 +124,7 @@ class Entry:
 
 @dataclass
 class Section:
-    """What the guide says of one exercise."""
+    """The part of the guide that is about one exercise."""
 
     title: str = ""
     hints: list[str] = field(default_factory=list)
@@ -129,10 +133,10 @@ class Section:
 
 
 def read(text: str) -> dict[str, Section]:
-    """The sections of a guide by exercise; what stands above the first exercise under "".
+    """The sections of a guide by exercise id; the text before the first exercise has the id "".
 
     Raises:
-        ValueError: an item that is no change, or a line that is neither a hint, a mistake nor beneath one.
+        ValueError: an item that is not a change, or a line that is neither a hint nor part of a mistake.
     """
     sections = {"": Section()}
     section = sections[""]
@@ -161,7 +165,7 @@ def read(text: str) -> dict[str, Section]:
 
 
 def _answers(item: str) -> Iterator[tuple[Change, ...]]:
-    """The wrong answers of one item, each as its changes."""
+    """Yield each wrong answer of an item as its changes."""
     edits = list(EDIT.finditer(item))
     if "".join(edit[0] for edit in edits) != item or not edits:
         raise ValueError(f"an item must be a change, such as `right` → `wrong`, got {item!r}")
@@ -182,11 +186,11 @@ def attach(
     shared: list[Entry],
     namespace: dict[str, Any],
 ) -> None:
-    """Give each exercise its title, hints and mistakes from the guide, and the shared mistakes that fit it.
+    """Give each exercise its title, hints and mistakes from the guide, and the shared mistakes that apply.
 
     Raises:
-        ValueError: an exercise that is in one of the two only; a text that is missing, a change that does
-            not fit, or a mistake without an answer.
+        ValueError: an exercise is only in the guide or only in the module, a mistake has no text or no
+            answer, or a change cannot be applied.
     """
     texts = {entry.name: entry for entry in shared}
     for exercise in exercises.values():
@@ -194,7 +198,7 @@ def attach(
     for id in (guide.keys() - {""}) ^ exercises.keys():
         place = "among the exercises" if id in exercises else "in the guide"
         raise ValueError(f"{id} is {place} only; the exercises are {', '.join(exercises)}")
-    for id, exercise in exercises.items():  # by their numbers, whatever the guide's order
+    for id, exercise in exercises.items():  # in the order of the exercises, not of the guide
         exercise.title, exercise.hints = guide[id].title, guide[id].hints
         for entry in guide[id].entries:
             known = entry if entry.effect else texts.get(entry.name, entry)
@@ -241,7 +245,7 @@ def _try(exercise: Exercise, entry: Entry) -> None:
 
 
 def _try_otherwise(exercise: Exercise, way: tuple[Change, ...]) -> None:
-    """The mistakes in a solution that is written another way; each is the same mistake."""
+    """Apply the mistakes to a solution that is written in another way; each keeps its name and text."""
     exercise.other_ways.append(way)
     exercise.written_otherwise.append(changed(exercise.shown, way))
     for mistake in [*exercise.mistakes, *exercise.shared]:
@@ -251,6 +255,6 @@ def _try_otherwise(exercise: Exercise, way: tuple[Change, ...]) -> None:
 
 
 def answer(exercise: Exercise, text: str | CodeType) -> Any:
-    """What a cell with this text would leave under the exercise's name."""
+    """The object that a cell with this text would assign to the exercise's name."""
     known = {exercise.name: exercise.reference, "right": exercise.reference}
     return source.run(text, **{**exercise.namespace, **known})[exercise.name]

@@ -1,7 +1,7 @@
-"""Two mistakes in one answer: pairs of the guide's changes, tried where no single mistake explains it.
+"""Find two mistakes in one answer: pairs of the guide's changes, tried if no single mistake explains it.
 
-A pair is tried in the shown solution first. Where that does the same in some cases, but not in all, it is
-tried in solutions that are written otherwise, for example with −1e9 in place of −∞.
+Each pair is first applied to the shown solution. A pair that agrees with the answer in some but not all cases
+is then applied to solutions that are written differently, for example with −1e9 instead of −∞.
 """
 
 import ast
@@ -24,17 +24,17 @@ from transformer_course.checker.exercise_types import Exercise, Mistake, ModuleE
 from transformer_course.checker.input_mutation import parts, with_tensors
 from transformer_course.checker.sandbox import Outcome, alike, isolated
 
-SECONDS = 5.0  # of computing, for one search
-ENOUGH_BITS = 16  # with fewer, one of hundreds of pairs would fit by chance
+SECONDS = 5.0  # of CPU time per search
+ENOUGH_BITS = 16  # with fewer, one of hundreds of pairs would match by chance
 Pair = tuple[Mistake, Mistake]
 
 
 def explanation(exercise: Exercise, outcomes: list[Outcome]) -> Pair | None:
-    """The only pair of mistakes that does in every case what the answer does.
+    """The only pair of mistakes that has the same outcome as the answer in every case.
 
-    None if several pairs do, and none of them is the simplest; if the answer changes its arguments, which has
-    a remark of its own; if the results hold too little information to tell pairs apart; and if the search
-    takes too long to be sure.
+    None if several pairs match and none is the simplest; if the answer changes its arguments, which has a
+    message of its own; if the results contain too little information to distinguish pairs; or if the search
+    runs out of time.
     """
     if any(outcome.changed.keys() - exercise.may_change for outcome in outcomes):
         return None
@@ -45,7 +45,7 @@ def explanation(exercise: Exercise, outcomes: list[Outcome]) -> Pair | None:
         candidates = pairs(exercise)
         deadline = time.process_time() + SECONDS
         cases = _cases_with_parameters(exercise)
-        near: list[Pair] = []  # those that do the same in the first case only, or in a few
+        near: list[Pair] = []  # pairs that agree only in the first case or cases
         for ways in (candidates, _written_otherwise(exercise, near)):
             agreeing: dict[frozenset[str], Pair] = {}
             for pair, code in ways:
@@ -64,12 +64,12 @@ def explanation(exercise: Exercise, outcomes: list[Outcome]) -> Pair | None:
         return None
 
     with isolated():
-        pair, _ = time_limit.run(search)  # two changes together may make an endless loop
+        pair, _ = time_limit.run(search)  # two changes together may cause an endless loop
     return pair
 
 
 def _simplest(found: list[Pair]) -> Pair | None:
-    """The pair of which the changes are among those of each other pair."""
+    """The pair whose changes are all contained in every other pair; None if there is none."""
     changes = [{change for mistake in pair for change in mistake.changes} for pair in found]
     return next(
         (pair for pair, own in zip(found, changes, strict=True) if all(map(own.issubset, changes))), None
@@ -77,7 +77,7 @@ def _simplest(found: list[Pair]) -> Pair | None:
 
 
 def _bits(part: Any) -> int:
-    """A rough measure of information: a byte for a number, four bits for a word, one for a truth value."""
+    """A rough measure of information in bits: 8 for a number, 4 for a word, 1 for a bool."""
     if isinstance(part, Tensor):
         return part.numel() * (1 if part.dtype == torch.bool else 8)
     return 4 if isinstance(part, str) else 1 if part is None or isinstance(part, bool) else 8
@@ -90,10 +90,10 @@ def are_counts(outcomes: list[Outcome]) -> bool:
 
 @cache
 def pairs(exercise: Exercise) -> list[tuple[Pair, CodeType]]:
-    """Every two changes of the shown solution that fit together, with the code that they make of it."""
+    """All pairs of changes of the shown solution that can be combined, with the resulting code."""
     mistakes = [mistake for mistake in [*exercise.mistakes, *exercise.shared] if mistake.changes]
-    singles: dict[str, Mistake] = {}  # by their programs: of a shared one and the guide's own, the guide's
-    # Pairs explain an answer that runs in the first case, and so do both of its mistakes.
+    singles: dict[str, Mistake] = {}  # by syntax tree; if it occurs twice, the guide's own mistake is kept
+    # Pairs explain answers that run in the first case, so both mistakes have to run there too.
     stopped = {mistake.text for mistake, outcomes in exercise.wrong_outcomes if outcomes[0].error}
     for mistake in (mistake for mistake in mistakes if mistake.text not in stopped):
         singles.setdefault(ast.dump(ast.parse(mistake.text)), mistake)
@@ -107,9 +107,9 @@ def pairs(exercise: Exercise) -> list[tuple[Pair, CodeType]]:
 
 
 def _with_both(text: str, one: Mistake, other: Mistake) -> str | None:
-    """The text with both changes, in the order in which they fit; None if the second undoes the first."""
+    """The text with both changes, in an order in which both apply; None if the second undoes the first."""
     for first, second in ((one.changes, other.changes), (other.changes, one.changes)):
-        if all(change.right for change in second):  # else it replaces the result, whatever is above it
+        if all(change.right for change in second):  # otherwise it replaces the result, whatever comes before
             both = mistake_guide.changed(mistake_guide.changed(text, first), second)
             if both:
                 return both
@@ -117,8 +117,8 @@ def _with_both(text: str, one: Mistake, other: Mistake) -> str | None:
 
 
 def _written_otherwise(exercise: Exercise, found: list[Pair]) -> Iterator[tuple[Pair, CodeType]]:
-    """The pairs in solutions that are written another way, as far as they fit there."""
-    for pair in found:  # which grows until this is begun
+    """The pairs applied to solutions that are written in another way, if their changes apply there."""
+    for pair in found:  # `found` is filled before this generator starts
         for way in exercise.other_ways:
             text = mistake_guide.changed(_with_both(exercise.shown, *pair), way)
             code = text and _compiled(text)
@@ -134,7 +134,10 @@ def _compiled(text: str) -> CodeType | None:
 
 
 def _cases_with_parameters(exercise: Exercise) -> list[tuple[Any, dict[str, Tensor]]]:
-    """Each case, and the parameters that a module has in it: drawn once, since drawing takes longest."""
+    """Each case with the parameters of a module in it.
+
+    They are drawn once, because drawing takes the most time.
+    """
     is_plain = isinstance(exercise, ModuleExercise) and type(exercise).call is Exercise.call
     cases = []
     for case, same in zip(exercise.fresh_cases(), exercise.fresh_cases(), strict=True):
@@ -144,7 +147,7 @@ def _cases_with_parameters(exercise: Exercise) -> list[tuple[Any, dict[str, Tens
 
 
 def _agreements(exercise: Exercise, code: CodeType, cases: list[tuple], outcomes: list[Outcome]) -> int:
-    """In how many cases, from the first on, the code does what the attempt has done."""
+    """The number of cases, from the first on, in which the code has the same outcome as the attempt."""
     answer = mistake_guide.answer(exercise, code)
     for i, ((case, parameters), outcome) in enumerate(zip(cases, outcomes, strict=True)):
         torch.default_generator.manual_seed(0)
@@ -163,6 +166,6 @@ def _agreements(exercise: Exercise, code: CodeType, cases: list[tuple], outcomes
 
 
 def _copy(case: Any) -> Any:
-    """A deep copy; of tensors a clone, which is faster."""
+    """A deep copy, in which tensors are cloned because that is faster."""
     copied = partial(deepcopy, memo={})
     return with_tensors(case, lambda x: copied(x) if x.requires_grad else x.clone(), copied)

@@ -1,4 +1,4 @@
-"""Mutation exercises: the learner writes a test that correct code passes and a mutant does not."""
+"""Mutation exercises: the learner writes a test that accepts correct code and kills a mutant."""
 
 import io
 import sys
@@ -17,8 +17,8 @@ from transformer_course.checker.input_mutation import with_tensors
 from transformer_course.checker.sandbox import Outcome, isolated, seed_all
 
 CORRECT, TARGET, VARIANT, UNRELATED, PROBE = "correct", "target", "variant", "unrelated", "probe"
-WANTED = {CORRECT: True, TARGET: False}  # of the others a test may return either
-TRIES = 10  # a test may draw its input, or flip a coin: it has to return the same each time
+WANTED = {CORRECT: True, TARGET: False}  # for the other parts, a test may return either
+TRIES = 10  # a test may draw random inputs, but has to return the same each time
 BY_CHANCE = "by chance"
 EQUAL_ON_INPUTS, UNEQUAL_ON_INPUTS = (
     "equal on these inputs",
@@ -29,17 +29,17 @@ CLOSE = Comparison(1e-6)
 
 @dataclass
 class Mutants:
-    """What a test is tried on: functions, modules, or classes to build.
+    """The code that a test is run on: functions, modules, or classes to build.
 
     Attributes:
-        correct: those that keep the promise, by how they are written: other code, formats, weights, sizes.
-        target: the wrong one that a test must find.
-        reference: what the target should be, number by number.
-        variants: hidden variants of the bug, other ways to break the promise, by what is wrong with them; a
-            test may catch them or not, and one that catches all gets ✓✓.
-        unrelated: bugs of which the promise does not speak; to let them pass is no fault of the test.
-        probes: correct for some inputs only. They are never named; they tell two weak tests apart.
-        argument_names: of the mutants, as the stub has them.
+        correct: implementations that have the property, by description: other code, dtypes, weights, sizes.
+        target: the mutant that the test must kill.
+        reference: the correct function, whose outputs are compared with the outputs of the target.
+        variants: other mutants that violate the property, hidden from the learner, by their bug. A test may
+            miss them; one that kills all of them gets ✓✓.
+        unrelated: mutants whose bugs do not violate the property, so that a test may accept them.
+        probes: code that is correct for some inputs only. Never named; they distinguish weak tests.
+        argument_names: of the mutants, as in the stub.
     """
 
     correct: dict[str, Any]
@@ -52,7 +52,7 @@ class Mutants:
 
 
 class Candidate(NamedTuple):
-    """Correct code or a mutant, which a test meets as a suspect: its part, its name, the code."""
+    """One implementation, correct or a mutant, that a test is called with: its part, its name, the code."""
 
     part: str
     name: str
@@ -61,15 +61,15 @@ class Candidate(NamedTuple):
 
 
 class MutationExercise(FunctionExercise):
-    """The learner writes a function of one argument, the suspect, that returns True if nothing is wrong.
+    """The answer is a test: a function of one argument, the code under test, that returns True or False.
 
-    An error that a suspect raises counts as False, but not if the suspect is correct; a failed `assert` is
-    always False. Each suspect is tried several times, under a neutral name: what counts is what it does.
+    If the code under test raises an error, that counts as False, unless the code is correct; a failed
+    `assert` is always False. Each candidate is tested several times, and hides its name, type and source.
     """
 
     kind = "a function whose argument is the code under test"
     takes_tensors = False
-    mutants = FunctionExercise.cases  # a function without arguments that returns the `Mutants`
+    mutants = FunctionExercise.cases  # decorates a function without arguments that returns the `Mutants`
 
     def fresh_cases(self) -> list[Candidate]:
         with isolated():
@@ -79,10 +79,13 @@ class MutationExercise(FunctionExercise):
         return [Candidate(part, name, code, made) for part in parts for name, code in parts[part].items()]
 
     def arguments(self, case: Candidate) -> dict[str, Any]:
-        return {}  # a test may change a suspect: each call gets a copy
+        return {}  # a test may change the code under test, so each call gets a copy
 
     def call(self, answer: Callable, candidate: Candidate) -> Any:
-        """What the test returns for the suspect, whatever it draws; for the target also why it passes."""
+        """The result of the test for one candidate, or BY_CHANCE if it depends on the seed.
+
+        If the target passes, the result says why: EQUAL_ON_INPUTS or UNEQUAL_ON_INPUTS.
+        """
         agreements: list[bool] = []
         tries = TRIES if candidate.part in WANTED else TRIES // 2
         results = [_returned(answer, candidate, seed, agreements) for seed in range(tries)]
@@ -97,7 +100,7 @@ class MutationExercise(FunctionExercise):
 
     @cached_property
     def parts(self) -> list[tuple[str, str]]:
-        """Part and name of each suspect."""
+        """The part and the name of each candidate."""
         return [candidate[:2] for candidate in self.fresh_cases()]
 
     def difference(self, i: int, result: Any) -> Difference | None:
@@ -115,7 +118,7 @@ class MutationExercise(FunctionExercise):
         return Difference("neither True nor False", text)
 
     def beyond(self, outcomes: list[Outcome]) -> list[str]:
-        """Which hidden variants the test catches as well."""
+        """Remarks about the hidden variants: which ones the test kills, and which survive."""
         caught, missed = self._named(outcomes, VARIANT, False), self._named(outcomes, VARIANT, True)
         if missed and not caught:
             text = "Your test kills this mutant only. Can you make it kill more? Mutants that survive:"
@@ -128,12 +131,12 @@ class MutationExercise(FunctionExercise):
         return [f"{words}: {', '.join(names)}." for words, names in lists.items() if names]
 
     def deserves_honour(self, outcomes: list[Outcome]) -> bool:
-        """Whether the test catches every hidden variant, each time."""
+        """Whether the test kills every hidden variant, with every seed."""
         variants = [name for part, name in self.parts if part == VARIANT]
         return bool(variants) and self._named(outcomes, VARIANT, False) == variants
 
     def _named(self, outcomes: list[Outcome], part: str, result: Any) -> list[str]:
-        """The suspects of a part for which the test returns this."""
+        """The names of the candidates of a part for which the test returns this result."""
         pairs = zip(self.parts, outcomes, strict=True)
         return [name for (of, name), outcome in pairs if of == part and outcome.result is result]
 
@@ -173,11 +176,11 @@ REMARKS = {
 
 
 def _returned(answer: Callable, candidate: Candidate, seed: int, agreements: list[bool]) -> Any:
-    """What the test returns for a copy of the suspect, with the random numbers of this seed."""
+    """The result of the test for a copy of the candidate, with this random seed."""
     seed_all(seed)
     copied = _neutral(candidate, agreements)
     try:
-        with redirect_stdout(io.StringIO() if seed else sys.stdout):  # what it prints is shown once
+        with redirect_stdout(io.StringIO() if seed else sys.stdout):  # show printed output only once
             return plain(answer(copied))
     except Exception as error:
         if candidate.part != CORRECT or isinstance(error, AssertionError):
@@ -188,9 +191,9 @@ def _returned(answer: Callable, candidate: Candidate, seed: int, agreements: lis
 
 
 def _neutral(candidate: Candidate, agreements: list[bool]) -> Any:
-    """A copy that shows neither name nor type nor source.
+    """A copy of the code without its name, type or source.
 
-    agreements: where the target notes for each call whether it returned what the reference does
+    agreements: records for each call of the target whether it returned the same as the reference
     """
     code, mutants = deepcopy(candidate.code), candidate.mutants
     names, reference = mutants.argument_names, mutants.reference if candidate.part == TARGET else None
@@ -223,12 +226,12 @@ def _neutral(candidate: Candidate, agreements: list[bool]) -> Any:
 
 
 class Suspect(nn.Module):
-    """A module without its class: it has the attributes of another one, and does what that one does."""
+    """A module without its class: it has another module's attributes, and runs that module's `forward`."""
 
     def __init__(self, module: nn.Module, call: Callable) -> None:
         self.__dict__ = module.__dict__ | {"_class": type(module), "_call": call}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         inside = self._class.__new__(self._class)
-        inside.__dict__ = self.__dict__  # so that a copy of this one, or one that was moved, is itself
+        inside.__dict__ = self.__dict__  # so that copies, and modules moved to another device, work
         return self._call(inside.forward, args, kwargs)

@@ -1,18 +1,18 @@
-"""Seeded parameters for an answer that is an `nn.Module`."""
+"""Seeded parameters for answers that are `nn.Module`s."""
 
 import torch
 from torch import Tensor, nn
 
 
 class ParameterMismatch(ValueError):
-    """The answer's parameters have other names or shapes than the exercise asks for."""
+    """The names or shapes of the answer's parameters differ from what the exercise asks for."""
 
 
 def set_parameters(module: nn.Module, like: nn.Module) -> None:
-    """Draw every parameter, so that no bias hides behind a zero; buffers stay as the answer built them.
+    """Draw every parameter at random, so that no bias is zero; buffers stay as the answer built them.
 
     Raises:
-        ParameterMismatch: names or shapes differ from those of `like`.
+        ParameterMismatch: names or shapes differ from the parameters of `like`.
     """
     generator = torch.Generator().manual_seed(0)
     drawn = {name: torch.randn(p.shape, generator=generator) / 2 for name, p in like.named_parameters()}
@@ -26,7 +26,11 @@ def set_parameters(module: nn.Module, like: nn.Module) -> None:
 
 
 def copy_parameters(module: nn.Module, values: dict[str, Tensor]) -> None:
-    """Give every parameter its value; ParameterMismatch if the names or the shapes are others."""
+    """Copy these values into the parameters of the module.
+
+    Raises:
+        ParameterMismatch: names or shapes differ.
+    """
     own = dict(module.named_parameters())
     for name, value in values.items():
         shape = tuple(value.shape)
@@ -50,13 +54,17 @@ def copy_parameters(module: nn.Module, values: dict[str, Tensor]) -> None:
 
 
 def _owner(module: nn.Module, name: str) -> str:
-    """Whose the parameter is, if a layer of PyTorch's has it: `, of an nn.LayerNorm`."""
+    """A phrase such as `, of an nn.LayerNorm` if one of PyTorch's layers owns the parameter, else ""."""
     owner = type(module.get_submodule(name.rpartition(".")[0]))
     return f", of an `nn.{owner.__name__}`" if getattr(nn, owner.__name__, None) is owner else ""
 
 
 def require_buffer(module: nn.Module, name: str) -> None:
-    """ParameterMismatch if the module has no such buffer, which no result on one device shows."""
+    """Check that the module has this buffer, since no result on a single device would show its absence.
+
+    Raises:
+        ParameterMismatch: there is no such buffer.
+    """
     buffers = dict(module.named_buffers())
     if name not in buffers:
         own = ", ".join(f"`{buffer}`" for buffer in buffers) or "none"

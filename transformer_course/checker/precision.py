@@ -1,6 +1,6 @@
-"""Computed in float32: what a wrong answer would give if float64 stood wherever its own code takes float32.
+"""Detect float32: run an answer again with float64 in place of every float32 in its own code.
 
-Public code computes in float32 throughout, so each of its mistakes comes with other digits than the guide's.
+Published code usually computes in float32, so its mistakes give other digits than the guide's in float64.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ FLOAT32 = Mistake(
 
 
 class Float64Instead(TorchDispatchMode):
-    """Computes in float64 whatever is float32, and remembers whether anything was."""
+    """A dispatch mode that replaces float32 by float64, and records whether any float32 occurred."""
 
     seen = False
 
@@ -36,12 +36,12 @@ class Float64Instead(TorchDispatchMode):
         return function(*args, **kwargs)
 
     def float_tensor(self, *data: Any) -> Tensor:
-        """In place of `torch.FloatTensor`, which is no operation that a mode sees."""
+        """A replacement for `torch.FloatTensor`, which does not pass through the dispatcher."""
         self.seen = True
         return torch.DoubleTensor(*data)
 
     def widened(self, value: Any) -> Any:
-        """A tensor, or a dtype, in the longer format."""
+        """The tensor or dtype in float64 if it is float32; otherwise the value itself."""
         if isinstance(value, Tensor) and value.dtype == torch.float32:
             self.seen = True
             return value.double()
@@ -52,14 +52,14 @@ class Float64Instead(TorchDispatchMode):
 
 
 def without_float32(exercise: Exercise, attempt: Any, outcomes: list[Outcome]) -> list[Outcome] | None:
-    """What the attempt does in float64; None if it never takes another format than its inputs have."""
+    """The outcomes of the attempt in float64; None if it never uses float32 of its own."""
     found, seen = [], False
     if not exercise.takes_tensors or any(outcome.error for outcome in outcomes):
         return None
     for case, same, outcome in zip(exercise.fresh_cases(), exercise.fresh_cases(), outcomes, strict=True):
         given = exercise.arguments(case)
         if any(isinstance(x, Tensor) and x.dtype == torch.float32 for _, x in parts(given)):
-            found.append(outcome)  # a format that was asked for
+            found.append(outcome)  # the case itself asks for float32
             continue
         with Float64Instead() as mode, mock.patch.object(torch, "FloatTensor", mode.float_tensor):
             found.append(observe(partial(exercise.call, attempt, case), given, exercise.arguments(same)))

@@ -1,6 +1,6 @@
-"""Robustness checks of an answer that is right in every case: would it be right in a lesson as well?
+"""Robustness checks for an answer that is correct in every case: would it also work in a lesson?
 
-Each check treats the attempt and the reference in one more way, and compares the two.
+Each check runs the attempt and the reference under one further condition, and compares the results.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,16 +21,16 @@ from transformer_course.checker.messages import NO_WAY_BACK, about_error, about_
 from transformer_course.checker.sandbox import Outcome, observe
 from transformer_course.checker.time_limit import TimeLimitExceeded
 
-GRADIENT_TOLERANCE = 1e-6  # gradients gather more rounding than values do
+GRADIENT_TOLERANCE = 1e-6  # gradients accumulate more rounding error than values
 
 
 class RobustnessCheck(NamedTuple):
-    """What is run for the attempt and for the reference, how the two are compared, and what is said of it.
+    """What to run for the attempt and the reference, how to compare the results, and how to describe it.
 
-    name: of the problem; empty if the difference has a name of its own
-    done: in words, what was run
-    compare: (exercise, what the attempt gave, what the reference gave) → a difference or None
-    applies: whether the check makes sense for an exercise
+    name: the name of the problem; empty if the difference has its own name
+    done: a phrase that says what was run
+    compare: (exercise, result of the attempt, result of the reference) → a difference or None
+    applies: whether the check is meaningful for an exercise
     run: (exercise, answer, case, an equal case) → anything
     """
 
@@ -45,12 +45,12 @@ CHECKS: list[RobustnessCheck] = []
 
 
 def problem(exercise: Exercise, attempt: Any) -> tuple[int, Difference] | None:
-    """The first difference that a check finds, and in which case."""
+    """The first problem that a check finds, with the index of its case."""
     checks = CHECKS if exercise.takes_tensors else []
     for check in (check for check in checks if check.applies(exercise)):
         pairs = zip(_outcomes(exercise, attempt, check), _of_reference(exercise, check), strict=True)
         for i, (mine, reference) in enumerate(pairs):
-            if reference.error is not None:  # nothing is promised here
+            if reference.error is not None:  # the reference does not support this condition
                 continue
             if isinstance(mine.error, TimeLimitExceeded):
                 return i, about_error(mine.error, attempt)
@@ -100,7 +100,7 @@ def _compare_numbers(exercise: Exercise, mine: Any, reference: Any) -> Differenc
 
 def _compare_training(exercise: Exercise, mine: tuple, reference: tuple) -> Difference | None:
     training, _, evaluation = reference
-    if _compare(exercise, training, evaluation):  # there is dropout, or another thing of training
+    if _compare(exercise, training, evaluation):  # it has dropout, for example
         return None
     if _compare(exercise, mine[1], mine[0]):
         text = (
@@ -160,7 +160,7 @@ def _check(
     compare: Callable[..., Difference | None] = _compare,
     applies: Callable[[Exercise], Any] = lambda exercise: True,
 ) -> Callable[[Callable], Callable]:
-    """Register the decorated function as what a check runs."""
+    """Register the decorated function as the `run` of a check."""
     return lambda run: CHECKS.append(RobustnessCheck(name, done, compare, applies, run)) or run
 
 
@@ -187,11 +187,11 @@ def _call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
 
 @_check("a second call differs", "Called a second time, after a call with other values:")
 def _second_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
-    def negated(x: Tensor) -> Tensor:  # integers, which may be sizes or ids, stay
+    def negated(x: Tensor) -> Tensor:  # leave integers unchanged: they may be sizes or ids
         return ~x if x.dtype == torch.bool else -x if x.is_floating_point() else x
 
     ready = exercise.ready(answer, case)
-    with suppress(Exception):  # these numbers may be none that the exercise allows
+    with suppress(Exception):  # the changed inputs may be invalid for this exercise
         exercise.use(ready, _with_changed(exercise.inputs(case), negated))
     return exercise.use(ready, exercise.inputs(same))
 
@@ -203,14 +203,14 @@ def _second_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
     _is_module,
 )
 def _smaller_first(exercise: Exercise, answer: Any, case: Any, same: Any) -> list[Any]:
-    """For each axis that the reference takes one shorter: such a call, and the usual one after it."""
+    """Call with one axis shorter, then as usual, for each axis that the reference accepts shorter."""
     inputs, results = exercise.inputs(case), []
     sizes = {size for _, part in parts(inputs) for size in getattr(part, "shape", ()) if size > 1}
     for size in sorted(sizes):
         smaller = partial(_with_changed, inputs, partial(_shortened, size=size))
         try:
             exercise.use(exercise.ready(exercise.reference, same), smaller())
-        except Exception:  # an axis that does not vary, such as d_model
+        except Exception:  # an axis of fixed size, such as d_model
             continue
         ready = exercise.ready(answer, case)
         with suppress(Exception):
@@ -220,7 +220,7 @@ def _smaller_first(exercise: Exercise, answer: Any, case: Any, same: Any) -> lis
 
 
 def _shortened(x: Tensor, size: int) -> Tensor:
-    """Without the last of each axis of this size."""
+    """A copy without the last entry along each axis of this size."""
     for dim in (dim for dim, length in enumerate(x.shape) if length == size):
         x = x.narrow(dim, 0, size - 1)
     return x.clone()
@@ -260,22 +260,25 @@ def _training_mode(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any
     "a copy of the buffer",
     "When the module moves to another device,",
     _compare_devices,
-    lambda exercise: _is_module(exercise) and [*exercise.model.buffers(recurse=False)],  # asked for
+    lambda exercise: _is_module(exercise) and [*exercise.model.buffers(recurse=False)],  # if it has any
 )
 def _other_device(exercise: Exercise, answer: Any, case: Any, same: Any) -> bool:
-    """Whether all tensors meet on one device, "meta", which every machine has; tensors made now are on it."""
+    """Whether the module runs on the device "meta", which every machine has.
+
+    Tensors that the call creates are on this device too, so an error means that a tensor was not moved.
+    """
     ready = exercise.ready(answer, case).to("meta")
     inputs = with_tensors(exercise.inputs(case), lambda x: x.to("meta"))
     with torch.device("meta"):
         try:
             exercise.use(ready, inputs)
-        except Exception as error:  # others are no matter of devices: such tensors have no numbers
+        except Exception as error:  # other errors come from missing values, not from devices
             return "is not on the expected device" not in str(error)
     return True
 
 
 def _result_and_gradients(exercise: Exercise, ready: Callable, inputs: dict) -> tuple[Any, dict[str, Tensor]]:
-    """The result, and the gradients of its weighted sum: of each input and parameter that they reach."""
+    """The result, and the gradients of its weighted sum with respect to inputs and parameters."""
     inputs = _with_changed(inputs, lambda x: x.clone().requires_grad_() if x.is_floating_point() else x)
     holders = {**inputs, "self": ready} if isinstance(exercise, ModuleExercise) else inputs
     candidates = [part for name, value in holders.items() for part in parts(value, name)]
@@ -292,7 +295,7 @@ def _result_and_gradients(exercise: Exercise, ready: Callable, inputs: dict) -> 
 
 
 def _with_changed(inputs: dict[str, Any], change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
-    """The same with all its tensors changed; one that asks for a gradient stays, for it may hold one."""
+    """A copy with all tensors changed, except if they require a gradient, which they may hold already."""
     return with_tensors(inputs, lambda x: x if x.requires_grad else change(x))
 
 
@@ -313,7 +316,7 @@ def _gradients(exercise: Exercise, answer: Any, case: Any, same: Any) -> tuple[A
     _is_module,
 )
 def _own_parameters(exercise: Exercise, answer: Any, case: Any, same: Any) -> tuple:
-    """A module with the parameters of its constructor, and the reference with the same parameters."""
+    """The results of the module with its initial parameters, and of the reference with the same ones."""
     module = exercise.build(answer, case[0]).eval()
     own = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
     mine = _result_and_gradients(exercise, module, exercise.inputs(case))

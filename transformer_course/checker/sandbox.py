@@ -1,4 +1,4 @@
-"""Sandbox: an answer runs without side effects on the notebook, and all that it does is recorded."""
+"""Run an answer without side effects on the notebook, and record everything that it does."""
 
 import copy
 import random
@@ -21,10 +21,10 @@ from transformer_course.checker.input_mutation import changed_parts
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call did.
+    """The outcome of one call.
 
-    changed: the arguments that were changed in place, each with its first changed part
-    changed_settings: the global settings that differ afterwards
+    changed: the arguments that were changed in place, each with the path of its first changed part
+    changed_settings: the global settings that the call changed
     """
 
     result: Any
@@ -35,9 +35,9 @@ class Outcome:
 
 
 def alike(comparison: Comparison, some: list[Outcome], others: list[Outcome]) -> bool:
-    """Whether two answers do the same in every case; a number is the same with `.item()` and without.
+    """Whether two answers have the same outcome in every case; a number equals a tensor that holds it.
 
-    What the others change in their arguments has to be changed here too; more may be.
+    Arguments that `others` change in place must be changed in `some` too, which may change more.
     """
     terse = replace(comparison, explain=False)
 
@@ -61,7 +61,7 @@ def _set_device(device: torch.device | None) -> None:
         torch.set_default_device(device)
 
 
-# Global settings that every later cell computes with: an answer must not change them.
+# Global settings that affect every later cell: an answer must not change them.
 GLOBAL_SETTINGS = {
     "the default dtype": torch.get_default_dtype,
     "the default device": _get_device,
@@ -84,7 +84,7 @@ PROCESS_STATE = (
 
 @contextmanager
 def isolated() -> Iterator[CapturedIO]:
-    """float64, gradients on, fixed seeds, captured output; the process's state is restored afterwards."""
+    """Run a block in float64 with gradients, fixed seeds and captured output; then restore all settings."""
     before = [(setter, getter()) for getter, setter in PROCESS_STATE]
     try:
         with (
@@ -111,7 +111,7 @@ def seed_all(seed: int) -> None:
 
 
 def observe(call: Callable[[], Any], inputs: Any = None, before: Any = None) -> Outcome:
-    """Make the call and report on it; `before` is equal to `inputs`, and the call does not reach it."""
+    """Make the call and return its outcome. `before` is a copy of `inputs` that the call cannot reach."""
     open_figures = _open_figures()
     with isolated() as captured, _exit_refused():
         settings = {name: getter() for name, getter in GLOBAL_SETTINGS.items()}
@@ -125,7 +125,7 @@ def observe(call: Callable[[], Any], inputs: Any = None, before: Any = None) -> 
 
 @contextmanager
 def _exit_refused() -> Iterator[None]:
-    """Make `exit()` raise SystemExit at once; IPython's own stops the kernel after the cell."""
+    """Make `exit()` raise SystemExit at once, because IPython's own stops the kernel after the cell."""
 
     def refuse() -> None:
         raise SystemExit

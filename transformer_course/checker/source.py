@@ -1,4 +1,4 @@
-"""An exercise's stub and solution as a notebook shows them; and the learner's line behind an error."""
+"""An exercise's stub and solution as a notebook shows them, and the line of the learner's cell that fails."""
 
 import ast
 import inspect
@@ -12,14 +12,17 @@ def text_of(definition: Any) -> str:
     """The source of a function or class as a notebook shows it: without decorators or indentation."""
     source = _source_of_class if inspect.isclass(definition) else inspect.getsource
     text = textwrap.dedent(source(definition)).rstrip()
-    first_line = ast.parse(text).body[0].lineno  # of `def` or `class`: decorators stand above
+    first_line = ast.parse(text).body[0].lineno  # the line of `def` or `class`, after the decorators
     return "\n".join(text.splitlines()[first_line - 1 :])
 
 
 def _source_of_class(definition: type) -> str:
-    """The class that holds this very method: of several with one name, `inspect` may find another."""
+    """The source of a class, found by the line numbers of its methods.
+
+    `inspect` may find another class if several in the file have the same name.
+    """
     methods = filter(inspect.isfunction, vars(definition).values())
-    own = [inspect.unwrap(method).__code__ for method in methods]  # a decorator's code stands elsewhere
+    own = [inspect.unwrap(method).__code__ for method in methods]  # a decorator has its code in another file
     if not own:
         return inspect.getsource(definition)
     lines = linecache.getlines(own[0].co_filename)
@@ -38,10 +41,11 @@ YOURS = "# yours:"
 
 
 def stub_of(text: str) -> str:
-    """The stub of a solution: its signatures and docstrings, and `raise NotImplementedError` for the rest.
+    """The stub of a solution: its signatures and docstrings, with `raise NotImplementedError` as the body.
 
-    The line `# yours:` says where the learner's part begins if some lines are given; comments right below it
-    are for the stub alone. As a method's last line it leaves the whole method; above a method, nothing of it.
+    If some lines are given, the line `# yours:` marks where the learner's part begins; comments directly
+    below it appear only in the stub. As the last line of a method it keeps the whole method; above a method
+    it removes it.
     """
     lines, definition = text.splitlines(), ast.parse(text).body[-1]
     members = definition.body if isinstance(definition, ast.ClassDef) else [definition]
@@ -60,7 +64,7 @@ def stub_of(text: str) -> str:
 
 
 def solution_of(text: str) -> str:
-    """The solution as a notebook shows it: without docstrings, which the stub has, and without `# yours:`."""
+    """The solution as a notebook shows it: without `# yours:` and docstrings, which are in the stub."""
     lines, hidden = text.splitlines(), set()
     for node in ast.walk(ast.parse(text)):
         is_definition = isinstance(node, ast.FunctionDef | ast.ClassDef)
@@ -76,7 +80,7 @@ def solution_of(text: str) -> str:
 
 
 def _begin_of_body(function: ast.FunctionDef, lines: list[str]) -> int:
-    """The index of the first line behind the docstring and a plain `super().__init__()`."""
+    """The index of the first line after the docstring and a plain `super().__init__()`."""
     kept = int(ast.get_docstring(function) is not None)
     if len(function.body) > kept and ast.unparse(function.body[kept]) == "super().__init__()":
         kept += 1
@@ -89,7 +93,7 @@ def _begin_of_body(function: ast.FunctionDef, lines: list[str]) -> int:
 
 
 def _end_of_body(function: ast.FunctionDef, lines: list[str]) -> int:
-    """The index behind the last line, a `# yours:` below it included."""
+    """The index after the last line, including a final `# yours:`."""
     end = function.end_lineno
     last = " " * function.body[0].col_offset + YOURS
     return end + 1 if lines[end : end + 1] == [last] else end
@@ -102,7 +106,7 @@ def _end_of_comments(begin: int, lines: list[str]) -> int:
 
 
 def value_stub_of(text: str) -> str:
-    """The stub of a value: `...` for every literal; a result made of named values is given."""
+    """The stub of a value: every literal becomes `...`; statements that combine named values are kept."""
     lines = text.splitlines()
     names: set[str] = set()
     for statement in ast.parse(text).body:
@@ -116,13 +120,13 @@ def value_stub_of(text: str) -> str:
 
 
 def value_of(text: str, name: str) -> str:
-    """The cell that assigns what a function of no arguments returns."""
+    """The cell that assigns the value which a function without arguments returns."""
     body = text.splitlines()[ast.parse(text).body[-1].body[0].lineno - 1 :]
     return textwrap.dedent("\n".join(body)).replace("return ", f"{name} = ")
 
 
 def is_text_of(definition: Any, text: str) -> bool:
-    """Whether the definition still reads like this; so too where its source cannot be found."""
+    """Whether the source of the definition is this text; True if its source cannot be found."""
     try:
         return text_of(definition) == text
     except (OSError, TypeError, SyntaxError):
@@ -130,13 +134,13 @@ def is_text_of(definition: Any, text: str) -> bool:
 
 
 def run(text: str | CodeType, **namespace: Any) -> dict[str, Any]:
-    """The names that a cell with this text would leave behind."""
+    """The namespace after running a cell with this text."""
     exec(text, namespace)
     return namespace
 
 
 def is_empty(answer: Any) -> bool:
-    """Whether nothing was filled in: `...`, or a definition of nothing but docstring, `pass` and `...`."""
+    """Whether the answer is still empty: `...`, or a function with only a docstring, `pass` or `...`."""
     if isinstance(answer, tuple | list):
         return len(answer) > 0 and all(map(is_empty, answer))
     if isinstance(answer, dict):
@@ -147,7 +151,7 @@ def is_empty(answer: Any) -> bool:
 def _has_empty_body(function: Any) -> bool:
     try:
         definition = ast.parse(text_of(function)).body[0]
-    except (OSError, SyntaxError):  # no source to look at: let the function speak for itself
+    except (OSError, SyntaxError):  # without its source, run the function to find out
         return False
     return isinstance(definition, ast.FunctionDef) and all(map(_does_nothing, definition.body))
 
@@ -158,7 +162,7 @@ def _does_nothing(statement: ast.stmt) -> bool:
 
 
 def failing_line(error: BaseException, answer: Any) -> tuple[int, str] | None:
-    """Number and text of the line in the learner's cell where the error arose, if it arose there."""
+    """Number and text of the line in the learner's cell that raised the error; None if it is elsewhere."""
     files = {code.co_filename for code in _code_objects(answer)}
     found, step = None, error.__traceback__
     while step is not None:

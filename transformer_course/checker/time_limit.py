@@ -1,4 +1,4 @@
-"""A time limit for a learner's code: an endless loop, a long `time.sleep` and an `input()` end after it."""
+"""A time limit for a learner's code: it stops an endless loop, a long `time.sleep` or an `input()`."""
 
 import signal
 import threading
@@ -7,18 +7,18 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-SECONDS = 10.0  # of computing, for one call; three times as many of waiting: the machine may be busy
-TICK = 0.5  # seconds from one look at the clocks to the next
+SECONDS = 10.0  # of CPU time per call, or three times as much wall time, since the machine may be busy
+TICK = 0.5  # seconds between two checks of the clocks
 
 
 class TimeLimitExceeded(BaseException):
-    """The answer has run for too long. An `except Exception` of its own lets this through."""
+    """The answer ran for too long. A BaseException, because the answer may contain `except Exception`."""
 
 
 def run(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """A call's result and its error, which is TimeLimitExceeded after `SECONDS`.
+    """Call the function; return its result and its error, which is TimeLimitExceeded after `SECONDS`.
 
-    There is a limit only in the main thread, where a kernel runs its cells, and only on systems with SIGALRM.
+    The limit applies only in the main thread, where a kernel runs its cells, and on systems with SIGALRM.
     """
     interruptions = []
     begin, begin_computing = time.monotonic(), time.process_time()

@@ -1,4 +1,4 @@
-"""A verdict as the learner sees it: plain text, and the same text as HTML in a box."""
+"""A verdict as the learner sees it: as plain text, and as HTML in a box."""
 
 import html
 import re
@@ -10,7 +10,7 @@ from transformer_course.checker.compare import shorten
 
 CORRECT, NOT_ATTEMPTED, NOT_YET = "correct", "not attempted", "not yet"
 SYMBOLS = {CORRECT: "✓", NOT_ATTEMPTED: "○", NOT_YET: "✗"}
-# The box brings its own background, so it reads the same in a light and in a dark theme.
+# The box sets its own background, so that it is readable in a light and in a dark theme.
 BACKGROUND, INK = "#ffffff", "#1f2328"
 COLOURS = {CORRECT: "#116329", NOT_ATTEMPTED: "#57606a", NOT_YET: "#a40e26"}
 FALLBACK = "The cells below use the reference solution."
@@ -20,9 +20,9 @@ FOLD = "What to change"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The state, the name of the mistake, sentences about it, what was printed, and the cure.
+    """The state, the name of the mistake, sentences about it, printed output, and the cure.
 
-    honour: a right answer that does more than was asked for; its symbol stands twice
+    honour: whether a correct answer does more than was asked for; its symbol is shown twice
     """
 
     exercise_id: str
@@ -35,14 +35,14 @@ class Verdict:
 
     @classmethod
     def not_attempted(cls, exercise_id: str, line: str = FALLBACK) -> Self:
-        """There is no answer to judge yet."""
+        """The verdict if there is no answer to judge yet."""
         return cls(exercise_id, NOT_ATTEMPTED, lines=(line,))
 
     @classmethod
     def not_yet(
         cls, exercise_id: str, name: str, lines: Sequence[str], printed: str = "", cure: str = ""
     ) -> Self:
-        """A wrong answer, and the name of its mistake."""
+        """The verdict on a wrong answer, with the name of its mistake."""
         sentences = [shorten(line, 600) for line in lines]
         return cls(exercise_id, NOT_YET, shorten(name, 100), (*sentences, FALLBACK), printed, cure)
 
@@ -84,7 +84,7 @@ def _style(colour: str) -> str:
 
 
 def _to_html(text: str) -> str:
-    """Escaped, with `code` set as code."""
+    """The text escaped for HTML, with `code` marked up."""
     code = f'<code style="color:inherit;background:{BACKGROUND};padding:0">\\1</code>'
     return re.sub(r"`([^`]+)`", code, html.escape(_without_addresses(text)))
 
@@ -96,5 +96,5 @@ def _excerpt(printed: str, lines: int = 8, width: int = 110) -> list[str]:
 
 
 def _without_addresses(text: Any) -> str:
-    """Memory addresses differ from run to run; the same input must give the same text."""
+    """The text without memory addresses, which differ from run to run."""
     return re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", text)

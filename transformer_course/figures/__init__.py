@@ -1,8 +1,8 @@
-"""Tensors become pictures: a lesson calls one line and gets a figure with tokens on its axes.
+"""Plot and draw tensors: a lesson calls one function and gets a labelled figure.
 
-Every drawing function returns a matplotlib Figure that is already closed: a notebook shows it once.
+Every drawing function returns a closed matplotlib Figure, so that a notebook shows it only once.
 """
-# ruff: noqa: F401  (all that is imported here is what the package offers)
+# ruff: noqa: F401  (the imported names are the public API of the package)
 
 from transformer_course.figures.arithmetic import arithmetic_table
 from transformer_course.figures.bars import bar_plot

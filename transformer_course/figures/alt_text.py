@@ -1,7 +1,7 @@
-"""A figure in words, for readers who cannot see it, and in numbers, for the test that notices a change.
+"""Describe a figure in words, as alternative text, and in numbers, for the test that detects changes.
 
-Numbers are rounded twice, first to ten digits. Machines differ in the last of sixteen, and have to agree on
-which way 0.125 is rounded and on whether two entries are equally large.
+Numbers are rounded twice, first to ten digits, because machines differ in the sixteenth digit but have to
+agree on how 0.125 is rounded and on whether two entries are equal.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,26 +23,26 @@ from matplotlib.patches import FancyBboxPatch, Patch
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 from numpy.typing import ArrayLike
 
-LONGEST_ALT_TEXT = 600  # characters of what is read aloud
-FEW = 12  # so many rows, columns or names are read out one by one
-SAMPLE = 40  # so many of many alike, at most, stand in the numbers
-RESIDUE = 1e-16  # what is left where equal numbers are subtracted: 0 on one machine, 9e-18 on another
+LONGEST_ALT_TEXT = 600  # characters
+FEW = 12  # the largest number of rows, columns or names that are listed one by one
+SAMPLE = 40  # the largest number of similar items that are listed
+RESIDUE = 1e-16  # rounding error after subtracting equal numbers: 0 on one machine, 9e-18 on another
 
 Item = TypeVar("Item")
 
 
 def describe(figure: Figure) -> str:
-    """Return the figure in words, in one line, and below it what it shows in numbers, rounded."""
-    figure.draw_without_rendering()  # only a drawn figure knows its tick labels
+    """Return the alternative text of the figure in one line, and below it its contents as rounded numbers."""
+    figure.draw_without_rendering()  # tick labels exist only after drawing
     return "\n".join([_read_aloud(figure), *(f"  {line}" for line in _numbers(figure))])
 
 
 def alt_text(description: str) -> str:
-    """Return the alternative text of a described figure: its first line."""
+    """Return the alternative text of a description, which is its first line."""
     return description.partition("\n")[0]
 
 
-# What is read aloud: the claim, what to see, and what the panels are; then as much more as there is time for
+# The alternative text: the title, what there is to see, the panels, and as many details as fit
 
 
 def _read_aloud(figure: Figure) -> str:
@@ -53,7 +53,7 @@ def _read_aloud(figure: Figure) -> str:
     named: list[tuple[str, str]] = []
     for label in (label for axes in panels for label in _axes(axes)):
         if not any(label[0] == side and name.endswith(label[1]) for side, name in named):
-            named.append(label)  # and not the labels of another panel once more
+            named.append(label)  # name shared labels only once
     sentences += [f"{side}: {name}" for side, name in named]
     sentences += [f"Colours: {name}" for name in _bars(figure) if name]
     legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
@@ -67,7 +67,7 @@ def _read_aloud(figure: Figure) -> str:
 
 
 def _is_colour_bar(axes: Axes) -> bool:
-    return hasattr(axes, "_colorbar")  # set by matplotlib, which asks the same way
+    return hasattr(axes, "_colorbar")  # matplotlib sets this and checks it the same way
 
 
 def _bars(figure: Figure) -> list[str]:
@@ -79,7 +79,7 @@ def _entries(legend: Legend) -> str:
 
 
 def _panels(panels: list[Axes]) -> str:
-    """What each panel is called, and of what kind it is; the kind once where all are alike."""
+    """The title and the type of each panel; the type only once if all panels have the same."""
     kinds, shared = [_kind(axes) for axes in panels], ""
     names = [_quoted(axes.get_title() or axes.get_title("left")) for axes in panels]
     if len(panels) > 1 and len(set(kinds)) == 1 and kinds[0]:
@@ -109,7 +109,7 @@ def _maps(axes: Axes) -> list[QuadMesh | AxesImage]:
 
 
 def _bar_places(group: Container) -> list[str]:
-    """Where the middles of bars stand: parts that are stacked, or drawn over each other, are one bar."""
+    """The centres of the bars; stacked or overlapping parts count as one bar."""
     if not isinstance(group, BarContainer):
         return []
     across = [bar.get_y() + bar.get_height() / 2 for bar in group]
@@ -122,7 +122,7 @@ def _named_lines(axes: Axes) -> list[Line2D]:
 
 
 def _axes(axes: Axes) -> Iterator[tuple[str, str]]:
-    """The names of both axes, with their ends if they are numbers, or their few labels."""
+    """The labels of both axes, with their range if they are numeric, otherwise with a few tick labels."""
     for side, axis in (("Across", axes.xaxis), ("Upwards", axes.yaxis)) if axes.axison else ():
         if side == "Upwards" and axis.get_inverted():
             side = "Downwards"
@@ -137,7 +137,7 @@ def _axes(axes: Axes) -> Iterator[tuple[str, str]]:
 
 
 def _panel_contents(axes: Axes) -> Iterator[str]:
-    """What an only panel holds, in a few words: where its rows are largest, how its lines go, its writing."""
+    """The contents of a single panel: the largest cell of each row, the ends of each line, and its texts."""
     maps = _maps(axes)
     for drawn in maps[:1]:
         values, rows, columns = _cells(drawn), _names(axes.yaxis, drawn, 1), _names(axes.xaxis, drawn, 0)
@@ -161,7 +161,7 @@ def _panel_contents(axes: Axes) -> Iterator[str]:
         yield f"Written: {', '.join(filter(None, written))}"
 
 
-# What it shows in numbers
+# The contents as numbers
 
 
 def _numbers(figure: Figure) -> Iterator[str]:
@@ -223,15 +223,15 @@ def _describe_heatmap(drawn: QuadMesh | AxesImage, axes: Axes) -> Iterator[str]:
 
 
 def _cells(drawn: QuadMesh | AxesImage) -> np.ndarray:
-    """The cells of a heatmap (rows, columns), nan where one is hidden."""
+    """The values of a heatmap (rows, columns), with nan for hidden cells."""
     values = _filled(drawn.get_array())
     if isinstance(drawn, QuadMesh):
         return values.reshape([size - 1 for size in drawn.get_coordinates().shape[:2]])
-    return values[..., :3].mean(axis=-1) if values.ndim == 3 else values  # a coloured picture: its brightness
+    return values[..., :3].mean(axis=-1) if values.ndim == 3 else values  # the brightness of a colour image
 
 
 def _names(axis: Axis, drawn: QuadMesh | AxesImage, side: int) -> list[str]:
-    """The tick label within each row or column, or its number where there is not just one."""
+    """The tick label of each row or column, or its index if it does not have exactly one label."""
     if isinstance(drawn, QuadMesh):
         corners = drawn.get_coordinates()  # (rows + 1, columns + 1, 2)
         edges = corners[:, 0, 1] if side else corners[0, :, 0]
@@ -253,7 +253,7 @@ def _mean(values: np.ndarray) -> float:
     return float(shown.mean()) if shown.size else np.nan
 
 
-# Of what both are made
+# Helpers for both
 
 
 def _is_numeric(axis: Axis) -> bool:
@@ -261,12 +261,12 @@ def _is_numeric(axis: Axis) -> bool:
 
 
 def _ticks(axis: Axis) -> list[tuple[float, str]]:
-    """The place and the label of each tick in view, also where a panel leaves the labels to its neighbour."""
+    """The position and the label of each visible tick, even if only a neighbouring panel shows the labels."""
     low, high = sorted(axis.get_view_interval())
     slack = 1e-6 * (high - low)
     places, formatter = axis.get_majorticklocs(), axis.get_major_formatter()
     labels = [str(label) for label in formatter.format_ticks(places)]
-    if isinstance(formatter, LogFormatter):  # its labels are formulas, 10 to the power of n
+    if isinstance(formatter, LogFormatter):  # its labels are formulas such as 10^n
         labels = [f"{place:g}" if label else "" for place, label in zip(places, labels, strict=True)]
     both = zip(places, labels, strict=True)
     return [(place, label) for place, label in both if low - slack <= place <= high + slack]
@@ -274,7 +274,7 @@ def _ticks(axis: Axis) -> list[tuple[float, str]]:
 
 def _label(artist: Artist) -> str:
     label = str(artist.get_label())
-    return "" if label.startswith("_") or not label else f" {_quoted(label)}"  # _ begins matplotlib's own
+    return "" if label.startswith("_") or not label else f" {_quoted(label)}"  # reserved for matplotlib
 
 
 def _quoted(text: str) -> str:
@@ -303,19 +303,19 @@ def _filled(values: ArrayLike) -> np.ndarray:
 
 
 def rounded_off(values: ArrayLike) -> np.ndarray:
-    """Return the values to ten digits of the largest: beyond them, machines may differ."""
+    """Return the values rounded to ten digits of the largest one, beyond which machines may differ."""
     values = np.asarray(values, dtype=float)
     return np.round(values, 9 - exponent_of(values))
 
 
 def exponent_of(values: np.ndarray) -> int:
-    """Return the exponent m of the largest value, a × 10^m with 1 ≤ a < 10; 0 where only rounding is left."""
+    """Return the exponent m of the largest value, a × 10^m with 1 ≤ a < 10; 0 for a rounding error."""
     largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
     return int(np.floor(np.log10(largest))) if largest > RESIDUE else 0
 
 
 def number_words(values: ArrayLike, scale: str = "linear") -> list[str]:
-    """Write values to three digits: of the largest on a linear scale, each of its own on another scale."""
+    """Format values with three digits: of the largest value on a linear scale, else of each value."""
     if scale != "linear":
         return [number_words([value])[0] for value in np.ravel(values)]
     settled = rounded_off(values).ravel()
@@ -326,18 +326,18 @@ def number_words(values: ArrayLike, scale: str = "linear") -> list[str]:
         form = f".{max(0, 2 - magnitude)}f"
     else:
         form = ".2e"
-    # z: no minus before a zero
+    # z: no minus sign before zero
     return ["blank" if np.isnan(value) else format(value, f"z{form}") for value in settled]
 
 
 def point_words(x: ArrayLike, y: ArrayLike, axes: Axes) -> list[str]:
-    """Return points in words, each coordinate on the scale of its axis."""
+    """Return points as text, with each coordinate formatted for the scale of its axis."""
     across, up = number_words(x, axes.get_xscale()), number_words(y, axes.get_yscale())
     return [f"({a}, {b})" for a, b in zip(across, up, strict=True)]
 
 
 def sampled(items: Sequence[Item], most: int) -> list[Item]:
-    """Return at most so many items, evenly spaced, the first and the last among them."""
+    """Return at most `most` items, evenly spaced, including the first and the last."""
     if len(items) <= most:
         return list(items)
     return [items[i * (len(items) - 1) // (most - 1)] for i in range(most)]

@@ -1,4 +1,4 @@
-"""Arithmetic as on paper: rows of matrices, with signs and arrows between them."""
+"""Draw calculations as on paper: rows of matrices with operators and arrows between them."""
 
 from collections.abc import Sequence
 
@@ -23,29 +23,29 @@ from transformer_course.figures.inputs import Labels
 from transformer_course.figures.layout import canvas, finished, legend_of_cells, number, two_decimals
 from transformer_course.figures.shapes import Point, arrow
 
-# Arithmetic as on paper, in inches
+# Sizes in inches
 
-CELL, LETTER, BETWEEN = 0.3, 0.075, 0.2  # how tall a cell is, how wide a letter; from column to column
+CELL, LETTER, BETWEEN = 0.3, 0.075, 0.2  # height of a cell, width of a letter, gap between columns
 Piece = str | tuple[Sequence[Sequence[float | str]], Sequence[str]]
 COLOURS = {"": "white", "part": NO, "head 0": PALE[0], "head 1": PALE[1], "result": LIT}  # of a cell
-WHERE_NOT_ZERO = {"A": COMPONENTS["attention"], "x": SILVER, "target": PALE[0]}  # x grey, as its road
-SIGNS = {"above 0": "#f3a98c", "below 0": "#92c5de"}  # as SIGNED has them; paler where nearer to 0
-PADDING = "padding: evens the lengths, is not counted"
+WHERE_NOT_ZERO = {"A": COMPONENTS["attention"], "x": SILVER, "target": PALE[0]}  # x is grey, as in drawings
+SIGNS = {"above 0": "#f3a98c", "below 0": "#92c5de"}  # as in SIGNED, and paler towards 0
+PADDING = "padding: equalises the lengths, not counted"
 HATCHED = {PADDING: HIDDEN}
 KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO | SIGNS).items()} | HATCHED
 KINDS["ablated"] = {"facecolor": HIDDEN["facecolor"]}
-KINDS["gradient"] = {"facecolor": PALE[1], "edgecolor": HERO}  # as its way
+KINDS["gradient"] = {"facecolor": PALE[1], "edgecolor": HERO}  # like the arrow of the gradient
 
 
 def arithmetic_table(
     rows: Sequence[Sequence[Piece]], names: Labels, *, wide: float = 0.42, title: str, alt: str
 ) -> Figure:
-    """Draw rows of words and of tables, below each other in columns that have names.
+    """Draw rows of words and tables, aligned in columns with names.
 
-    A table comes with the kind of each of its columns, or cells, of `KINDS`; where a number is 0 some have no
-    colour, and a "sign" is one of `SIGNS`. A word in a cell has no frame, but a "part" of the model has, as
-    wide as its column. A cell is so `wide`.
-    Words behind → stand above an arrow; behind ← or ↓, the gradient's way, it is thick, as ⇓ and ⇑ are.
+    A table comes with the kind, from `KINDS`, of each of its columns or cells. Some kinds have no colour
+    where the value is 0, and a "sign" is one of `SIGNS`. A word in a cell has no frame, except for a "part"
+    of the model, which is as wide as its column. `wide` is the width of a cell. Words after → are written
+    above an arrow. The arrows ← and ↓, the path of the gradient, are thick, and so are ⇓ and ⇑.
     """
     columns = [*zip(names, *rows, strict=True)]
     widths = [
@@ -113,5 +113,5 @@ def _draw_cells(
 
 
 def short_number(value: float) -> str:
-    """Write a number with two digits, or two decimals between .1 and 1."""
+    """Format a value with two digits, or with two decimals between .1 and 1."""
     return two_decimals(value) if 0.1 <= abs(round(value, 2)) < 1 else number(value, 2)

@@ -1,4 +1,4 @@
-"""Bar plots: a bar with its number for each row."""
+"""Bar plots: each row has a bar with its value."""
 
 from collections.abc import Sequence
 from itertools import cycle
@@ -19,7 +19,7 @@ from transformer_course.figures.layout import (
     two_decimals,
 )
 
-# What a query takes from each key
+# Bars in columns
 
 
 def bar_plot(
@@ -33,11 +33,11 @@ def bar_plot(
     legend: Labels = (),
     paired: bool = False,
 ) -> Figure:
-    """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
+    """Draw columns of bars, each bar with its value; columns of one quantity share a scale.
 
-    If they are `paired`, the first of each quantity stand side by side, then the second of each. The last
-    quantity has the strong colour, or in each column the rows to `highlight`, which the `legend` explains,
-    and 0.00 is not written; `signs` stand between the columns.
+    With `paired`, the first columns of all quantities are next to each other, then the second ones. The
+    strong colour marks the last quantity, or in each column the rows in `highlight`, which the `legend`
+    explains; 0.00 is not written there. `signs` are written between the columns.
     """
     columns = [(quantity, *column) for quantity, named in enumerate(quantities) for column in named.items()]
     count = len(quantities[0])
@@ -51,7 +51,7 @@ def bar_plot(
             colours = [MARK if row in highlight[place] else SILVER for row in rows]
         digits = (
             3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2
-        )  # no factor 0.00 of something
+        )  # do not write 0.00 as a factor
         numbers = inputs.numbers_of(lengths, 1, name=name, gaps=True)
         draw_bars(ax, rows, numbers, colours, sign.strip(), digits)
         ax.spines["left"].set_visible(bool(highlight))
@@ -72,10 +72,10 @@ def bar_plot(
 def draw_bars(
     ax: Axes, names: Labels, lengths: np.ndarray, colours: Labels, sign: str, digits: int = 2
 ) -> None:
-    """Draw a bar with its number for each name, none for nan, the first on top; before all a sign."""
+    """Draw a bar with its value for each name, the first on top, none for nan; `sign` precedes the panel."""
     import seaborn
 
-    places = np.arange(len(names))  # names may occur twice
+    places = np.arange(len(names))  # by index, because names may repeat
     style = {"width": 0.7, "edgecolor": "black", "linewidth": 0.5, "saturation": 1}
     seaborn.barplot(x=lengths, y=places, order=places, orient="h", errorbar=None, ax=ax, **style)
     for bar, colour in zip(ax.containers[0], cycle(colours), strict=False):
@@ -87,4 +87,4 @@ def draw_bars(
     ax.margins(x=0.2)
     ax.spines[["bottom", "left"]].set_visible(False)
     ax.tick_params(length=0)
-    sign_before(ax, sign, 2 / 3)  # between the first two of three names
+    sign_before(ax, sign, 2 / 3)  # between the first two of three rows

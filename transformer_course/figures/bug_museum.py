@@ -9,9 +9,9 @@ from transformer_course.figures.colours import HERO, LIT, NO, YES
 from transformer_course.figures.layout import WIDEST, canvas, finished
 from transformer_course.figures.shapes import FRAME, arrow, box
 
-# Five kinds of tests of one bug: the input, the code, the output; the question; the verdict.
-# A star marks a number that differs from the expected one, a ring an input that the test changed.
-BUG, SCORES = "softmax over\nthe queries", "0  log 3\nlog 2  0"  # the scores are those of By hand
+# For each kind of test of one bug: the input, the code, the output, the question, the verdict.
+# A star marks a value that differs from the expected one, a ring an input that the test changes.
+BUG, SCORES = "softmax over\nthe queries", "0  log 3\nlog 2  0"  # the scores are from the section By hand
 REFERENCE = [
     (SCORES, BUG, "*0.33  0.75\n0.67  *0.25"),
     (SCORES, "reference:\nover the keys", "*0.25  0.75\n0.67  *0.33"),
@@ -31,7 +31,7 @@ KINDS_OF_TESTS = {
 
 
 def kinds_of_tests(*, title: str) -> Figure:
-    """Draw for each of the five kinds of tests its input, the code under test, the output and the verdict."""
+    """Draw the input, the code under test, the output and the verdict of each of the five kinds of tests."""
     figure, panels = canvas(5, (0, 0), (WIDEST, 3.5), width_ratios=[1.1, 2.45, 2.2, 1.15, 2.45])
     for ax, (name, (runs, question, verdict)) in zip(panels, KINDS_OF_TESTS.items(), strict=True):
         for x, stages in enumerate(runs):
@@ -46,7 +46,7 @@ def kinds_of_tests(*, title: str) -> Figure:
                     arrow(ax, (x, y - 0.28), (x, y - 0.72))
                 for place in (0, 1) if y == 2 and "\n" in word else ():
                     ax.text(x + 0.44 * place - 0.22, 2.31, f"key {place}", ha="center", va="bottom", size=8)
-                    if x == 0:  # the panel on its right has the same queries
+                    if x == 0:  # the next panel has the same queries
                         ax.text(-0.5, 2.13 - 0.26 * place, f"query {place}", ha="right", va="center", size=8)
         middle, kills = (len(runs) - 1) / 2, verdict == "killed"
         ax.text(middle, -0.4, question, ha="center", va="top", size=9, weight="bold")
@@ -68,11 +68,11 @@ def kinds_of_tests(*, title: str) -> Figure:
 
 
 def _write_row(ax: Axes, x: float, y: float, words: Sequence[str]) -> None:
-    """Write the numbers of a row next to each other, with a frame for a star, a dotted one for a ring."""
+    """Write the values of a row next to each other; a star gives a frame, a ring a dotted frame."""
     for place, word in enumerate(words):
         frame = {"facecolor": "white", "edgecolor": HERO, "pad": 0.8}
         edge = {"*": {"bbox": frame}, "°": {"bbox": frame | {"edgecolor": "black", "linestyle": ":"}}}
-        right = 0.44 * (place - (len(words) - 1) / 2) + 0.08 * ("=" in words[0])  # a sum needs more room
+        right = 0.44 * (place - (len(words) - 1) / 2) + 0.08 * ("=" in words[0])  # a sum is wider
         ax.text(
             x + right,
             y,

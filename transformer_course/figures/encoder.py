@@ -25,7 +25,7 @@ from transformer_course.figures.shapes import (
     plus,
 )
 
-CELL = 0.12  # the side of a cell
+CELL = 0.12  # the side length of a cell
 
 
 def _sheet(
@@ -35,18 +35,18 @@ def _sheet(
     name: str = "",
     **style: object,
 ) -> None:
-    """Draw a tensor, or as much of a row, as cells in their colours, its name below."""
+    """Draw a tensor, or the part that fits into a row, as coloured cells, with its name below."""
     (x, y), (tall, wide) = middle, CELL * np.array(table.shape)
     style = {"edgecolor": SILVER, "linewidth": 0.5, "zorder": 3} | style
     cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **style)
     ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
 
 
-# How ids become vectors in context, as shapes of numbers made up
+# How ids become contextual embeddings; the tensors contain made-up values
 
-ENTERS, PASSES = 1.75, -1.0  # heights of both rows
+ENTERS, PASSES = 1.75, -1.0  # the y coordinates of the two rows
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-FLOW = {  # words, and where the middles of their lines stand
+FLOW = {  # labels, with the centres of their lines
     "tokens": (0.58, 2.58),
     "ids": (1.17, 2.58),
     "E: one row for each id": (2.8, 0.5),
@@ -63,15 +63,15 @@ READ += "all values are made up; red: above 0, blue: below 0"
 
 
 def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int, *, title: str) -> Figure:
-    """Draw how ids look up rows of E, and get positions; and how x passes the layers, which share a mask.
+    """Draw how ids select rows of E, how positions are added, and how x passes through layers with one mask.
 
-    The id 0 is padding. The numbers are made up: a layer mixes the rows of x, and adds what is new; who may
-    be looked at has weights.
+    The id 0 is padding. The values are made up: each layer mixes the rows of x and adds an update, and only
+    visible tokens have attention weights.
     """
     figure, (ax,) = canvas(1, (WIDEST, 6.4))
     count, flow = len(tokens), partial(arrow, ax, width=2, colour=DARK)
     up = np.arange(count)[::-1] - (count - 1) / 2
-    row_heights = ENTERS + 0.38 * up[np.argsort(np.argsort(ids))]  # E has its rows in the order of the ids
+    row_heights = ENTERS + 0.38 * up[np.argsort(np.argsort(ids))]  # the rows of E are sorted by id
     rng = np.random.default_rng(1)
     vectors, places, *news = rng.uniform(-1, 1, (2 + layers, count, 4))
     x = [(vectors + places) / 1.4]
@@ -79,7 +79,7 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
         x.append(0.6 * x[-1] + 0.3 * x[-1].mean(0) + 0.6 * new)
     box(ax, (2.8, ENTERS), "", (1.4, 0.38 * count + 0.28), COMPONENTS["embedding"], rounding=0.02)
     _look_up(ax, tokens, ids, row_heights, vectors)
-    arrow(ax, (0.5 + 4.2 / layers, ENTERS - 0.7), (0.5 + 4.2 / layers, PASSES + 1.5))  # the mask comes of ids
+    arrow(ax, (0.5 + 4.2 / layers, ENTERS - 0.7), (0.5 + 4.2 / layers, PASSES + 1.5))  # ids to mask
     box(ax, (5.5, ENTERS), "× √d_model", (0.96, 0.45), **DASHED)
     box(ax, (7.3, ENTERS), "norm", (0.96, 0.45), COMPONENTS["norm"], **DASHED)
     around = 4 * CELL + 0.16, CELL * count + 0.16
@@ -103,7 +103,7 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
 def _look_up(
     ax: Axes, tokens: Sequence[str], ids: Sequence[int], rows: np.ndarray, vectors: np.ndarray
 ) -> None:
-    """Draw how each id picks its row of the table, at these heights, and the vector that comes out."""
+    """Draw how each id selects its row of the table, at these heights, and the resulting vector."""
     heights = ENTERS + 0.28 * (np.arange(len(tokens))[::-1] - (len(tokens) - 1) / 2)
     for token, number, row, height, vector in zip(tokens, ids, rows, heights, vectors, strict=True):
         ax.text(0.8, height, token, ha="right", va="center", size=10, weight="bold")
@@ -119,7 +119,7 @@ def _look_up(
 
 
 def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, step: float) -> None:
-    """Draw x on its way through the layers, the mask that enters each, and each one's weights."""
+    """Draw x between the layers, the mask that enters each layer, and the attention weights of each layer."""
     rng, square = np.random.default_rng(3), np.ones((len(real), len(real)))
     _sheet(ax, (0.5, PASSES), x[0], "x₀")
     _sheet(ax, (0.5 + step / 2, PASSES + 1.1), square * real, cmap=YES_OR_NO, vmin=0)
@@ -139,11 +139,11 @@ def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, ste
         _sheet(ax, (place + half, PASSES), behind, f"x{layer + 1}".translate(SUBSCRIPT))
 
 
-# A sentence on its way down the page, in inches: a lane for each token, a strip of features at each stage
+# The forward pass of a sentence, in inches: a lane for each token, a strip of features at each stage
 
-STRIP, HIGH, ASIDE = 1.24, 0.2, 0.54  # sizes of a strip; how far right of its lane a part stands
-DRAWN = {"whole": 1.97, "its attention": 1.28, "a band": 0.46}  # how tall layers are, by what is drawn
-SMALL = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}  # a box
+STRIP, HIGH, ASIDE = 1.24, 0.2, 0.54  # a strip: width, height; a part: distance from its lane
+DRAWN = {"whole": 1.97, "its attention": 1.28, "a band": 0.46}  # heights of layers, by how much is drawn
+SMALL = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}  # the style of a box
 
 
 def forward_pass(
@@ -157,18 +157,19 @@ def forward_pass(
     more: str,
     title: str,
 ) -> Figure:
-    """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
+    """Draw the forward pass of a sentence: the vector of each token, (token, feature), at each stage.
 
-    Stages are the rows of both tables, on a scale of their own, what enters the first layer and what leaves
-    each, and one vector for all. Of each layer's weights, `maps` (head, query, key), the mean is drawn; the
-    weights of the query `highlight` are highlighted. Layer 0 is drawn with all its parts, layer 1 with its
-    attention, the others as one band, in which stands a `note`; at the foot stands `more`.
+    `stages` are the rows of the two tables, which have their own scale, the input of the first layer, the
+    output of each layer, and the mean. For each layer, the mean over the heads of `maps` (head, query, key)
+    is drawn, and the weights of the query `highlight` are highlighted. Layer 0 is drawn with all its parts,
+    layer 1 with its attention, and the other layers as one band that contains the `note`; `more` is written
+    at the bottom.
     """
     talls = [*DRAWN.values()][: len(maps)]
     tables = [inputs.numbers_of(stage, 2) for stage in (*stages[: 2 + len(talls)], *stages[-2:])]
     lanes = 3.1 + 1.4 * np.arange(len(tokens))
     leave = 1.78 + np.cumsum([0.42 + tall for tall in talls])
-    depths = -np.array([0.8, 1.2, 1.78, *leave, leave[-1] + 0.64])  # of the strips
+    depths = -np.array([0.8, 1.2, 1.78, *leave, leave[-1] + 0.64])  # the y coordinates of the strips
     reach = [max(np.abs(table).max() for table in part) for part in (tables[:2], tables[2:])]
     figure, (ax,) = canvas(1, (WIDEST, 1.25 - depths[-1]))
     for lane, *head in zip(lanes, tokens, ids, strict=True):
@@ -196,11 +197,11 @@ def forward_pass(
 
 
 def _lane(ax: Axes, lane: float, token: str, identity: int, depths: np.ndarray, middle: float) -> None:
-    """Draw a lane from its token and id down to the last layer, and its end's way into the mean."""
+    """Draw the lane of a token, from its id down to the last layer, and its connection to the mean."""
     ax.text(lane, 0, token, ha="center", va="center", size=11, weight="bold")
     style = {"width": 2.5, "colour": SILVER, "zorder": 0, "gap": 0}
     arrow(ax, (lane, -0.5), (lane, depths[0] + 0.1), **style)
-    arrow(ax, (lane, depths[1] - 0.1), (lane, depths[-2] + 0.08), **style)  # of the sum of two rows
+    arrow(ax, (lane, depths[1] - 0.1), (lane, depths[-2] + 0.08), **style)  # the sum of the two rows
     arrow(ax, (lane, depths[-2] - 0.1), (middle, depths[-1] + 0.1), width=0.8, gap=0)
     box(ax, (lane, -0.37), f"{int(identity)}", (0.66, 0.24), COMPONENTS["embedding"], **SMALL)
     box(ax, (lane, -1.49), "norm", (0.5, 0.18), COMPONENTS["norm"], **SMALL)
@@ -213,14 +214,14 @@ STAGES += ["output: contextual\nembeddings", "their mean: one vector\nfor the se
 
 
 def _write_at_left(ax: Axes, top: float, words_at: Mapping[float, str]) -> None:
-    """Write words at the left, so far below the top; a layer's name is bold."""
+    """Write texts on the left at these distances below the top; names of layers are bold."""
     for down, words in words_at.items():
         weight = "bold" if words.startswith("layer") else "normal"
         ax.text(0.05, top - down, words, va="center", size=10, weight=weight)
 
 
 def _layer_notes(layer: int, maps: Sequence, tokens: Labels, highlight: int) -> dict[float, str]:
-    """Say what stands beside a layer, and how far below its top; of the third, for all from there on."""
+    """Return the notes next to a layer by distance below its top; layer 2 has one for all later layers."""
     rows = [inputs.numbers_of(weights, 3).mean(axis=0)[highlight] for weights in maps]
     shares, word = [two_decimals(row.max()) for row in rows], f"“{tokens[highlight]}”"
     most = f"{shares[layer]} to {tokens[rows[layer].argmax()]}"
@@ -236,7 +237,7 @@ def _layer_notes(layer: int, maps: Sequence, tokens: Labels, highlight: int) -> 
 
 
 def _layer(ax: Axes, layer: int, top: float, weights: Matrix, lanes: np.ndarray, highlight: int) -> None:
-    """Draw the attention of each token, one highlighted, added to its lane; in layer 0 also what follows."""
+    """Draw the attention of each token, with one query highlighted, and in layer 0 the other parts too."""
     row = 2 * np.eye(len(lanes), dtype=int)[highlight][:, None]
     style = {"at": lanes, "drop": -ASIDE, "upright": True, "others": COMPONENTS["scores"], "faint": 0.35}
     draw_weight_lines(ax, inputs.numbers_of(weights, 3).mean(axis=0), (top, top - 0.48), row, **style)
@@ -255,7 +256,7 @@ def _layer(ax: Axes, layer: int, top: float, weights: Matrix, lanes: np.ndarray,
 
 
 def nearest_texts(cosines: Matrix, texts: Labels, *, title: str) -> Figure:
-    """Draw the cosine similarity of every two texts; in each row the most similar other text is framed."""
+    """Draw the cosine similarity of all pairs of texts; a frame marks the most similar text in each row."""
     table = inputs.labelled(cosines, texts, texts)
     others = ~np.eye(len(texts), dtype=bool)
     columns = [f"{place}" for place in range(1, len(texts) + 1)]

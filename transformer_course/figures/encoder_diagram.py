@@ -1,4 +1,4 @@
-"""The diagram of the whole encoder: a lane for each token, the parts next to it, one head in detail."""
+"""The diagram of the whole encoder: a lane for each token, components next to it, one head in detail."""
 
 from functools import partial
 
@@ -23,11 +23,11 @@ from transformer_course.figures.colours import (
 from transformer_course.figures.layout import canvas, finished, two_decimals
 from transformer_course.figures.shapes import DASHED, FRAME, arrow, box, cells, plus
 
-# Of its components, and of a highlighted group of them: pale where much is written on it, so that edges show
+# The backgrounds of components and of a highlighted group: pale where they contain much, to show the edges
 GROUNDS = COMPONENTS | {"attention": pale(COMPONENTS["attention"], 0.3), "": pale(LIT, 0.5)}
 GROUNDS["mask"] = OPEN
 
-# What a lesson builds
+# The lesson that builds each part
 BUILDS = {
     1: "positional encoding",
     2: "the rotation of queries and keys",
@@ -39,31 +39,32 @@ BUILDS = {
     8: "the embedding, and the whole encoder",
 }
 
-# What a lesson does that builds no box, and to which components, by the lessons that built them
+# Lessons that do not build a part: what they do, and the lessons that built the components concerned
 LATER = {
     9: ("loads the weights of a real model into the highlighted parts", (1, 5, 6, 7, 8)),
 }
 WORDS, IDS = ("the", "boy", "saw", "[PAD]"), (1996, 2879, 2387, 0)  # as in MiniLM
-LANES, KEYS = 1.85 + 0.76 * np.arange(4), 6.15 + 0.67 * np.arange(4)  # where tokens and keys stand
-BESIDE, APART = 0.36, 0.17  # what reads from a lane, and adds to it; a key to the left of its x, a value
-ASKS, SUM, NAMES = 5.37, 6.99, 8.52  # where the query stands, and what it gets; the names of the steps
-SCORES, WEIGHTS = (0.5, 2.0, 1.0, 1.5), (0.14, 0.63, 0.23, 0.0)  # made up; and their softmax, as masked
+LANES, KEYS = 1.85 + 0.76 * np.arange(4), 6.15 + 0.67 * np.arange(4)  # the x coordinates of tokens and keys
+BESIDE, APART = 0.36, 0.17  # the distance of a branch from its lane; of a key or a value from its x
+ASKS, SUM, NAMES = 5.37, 6.99, 8.52  # x coordinates of the query, its output, the step names
+SCORES, WEIGHTS = (0.5, 2.0, 1.0, 1.5), (0.14, 0.63, 0.23, 0.0)  # made-up scores, and their masked softmax
 TAKES = (0.3, 0.5, 0.2, 0), (0.5, 0.2, 0.3, 0), WEIGHTS, (0.4, 0.3, 0.3, 0)
-HEADS, WIDTH, CELL = 3, 2, 0.1  # of vectors of six features; how wide each is drawn
-STAGES = np.random.default_rng(3).normal(size=(4, 4, HEADS * WIDTH))  # made up, as what a head makes of them
+HEADS, WIDTH, CELL = 3, 2, 0.1  # number of heads, features of a head, width of a cell
+STAGES = np.random.default_rng(3).normal(size=(4, 4, HEADS * WIDTH))  # made-up values at all stages
 ROTATED = np.array(
     [(1.4, -0.8), (0.8, 0.52), (1.4, -1.09), (0.2, -1.42), (1.9, 0.67)]
-)  # they give the scores
+)  # their dot products are the scores
 VALUES = np.array([(1.2, 0.4), (2.2, -2.0), (-0.9, -1.3), (0.6, 1.8)])
-TAKEN, OTHERS = np.array(WEIGHTS) @ VALUES, STAGES[0][2][WIDTH:].reshape(-1, WIDTH)  # of this head; of others
+TAKEN, OTHERS = np.array(WEIGHTS) @ VALUES, STAGES[0][2][WIDTH:].reshape(-1, WIDTH)  # this head, the others
 KEY = "01 to 08: lessons; dashed: only in some models; values made up"
 WRITTEN = {"va": "center", "zorder": 6}
 
 
 def encoder_map(lesson: int = 0) -> Figure:
-    """Draw the whole encoder, highlighting what one lesson builds or changes; parts have lesson numbers.
+    """Draw the whole encoder, and highlight the parts that one lesson builds or changes.
 
-    A highlighted component has its colour, a group of them pale yellow; without a lesson all have theirs.
+    A highlighted component has its own colour, a highlighted group is pale yellow, and the others are white.
+    With lesson 0, all components are coloured. Numbers are the lessons that build the parts.
     """
     does, changed = LATER.get(lesson, ("", ()))
     if lesson in BUILDS:
@@ -82,7 +83,7 @@ def encoder_map(lesson: int = 0) -> Figure:
 
 
 def _style(changed: tuple[int, ...], lesson: int, number: int, component: str = "") -> dict:
-    """Style of a box: highlighted if this lesson builds it, coloured if there is no lesson, else white."""
+    """The style of a box: highlighted if this lesson builds it, coloured without a lesson, else white."""
     is_highlighted, group = number in changed, not component
     if is_highlighted and (not group or lesson == number):
         return {"colour": GROUNDS[component], "linewidth": 2.0}
@@ -90,14 +91,14 @@ def _style(changed: tuple[int, ...], lesson: int, number: int, component: str = 
 
 
 def _strength(changed: tuple[int, ...], lesson: int, *numbers: int) -> float:
-    """Share of their colour that lines keep in parts of these lessons: less if other parts stand out."""
+    """The opacity of lines in parts of these lessons, reduced if other parts are highlighted."""
     return 1 if not lesson or {*numbers} & {*changed} else 0.35
 
 
 def _write_name(
     ax: Axes, at: tuple[float, float], number: int, words: str, style: dict, **more: object
 ) -> None:
-    """Write what a part is called, after its lesson's number; bold where it is highlighted."""
+    """Write the name of a part after its lesson's number, in bold if it is highlighted."""
     weight = "bold" if style.get("linewidth") else "normal"
     ax.text(*at, f"{number:02d} {words}", weight=weight, **{"size": 9.5} | WRITTEN | more)
 
@@ -105,14 +106,14 @@ def _write_name(
 def _strip(
     ax: Axes, place: float, height: float, row: np.ndarray, strength: float, edge: str = "black"
 ) -> None:
-    """Draw a vector as a strip of cells, its frame in a colour."""
+    """Draw a vector as a strip of cells with a coloured frame."""
     corner = place - CELL * len(row) / 2, height + 0.08
     cells(ax, corner, (CELL * len(row), 0.16), strength * row[None], 2.5)
     ax.patches[-1].set(edgecolor=pale(edge, strength), linewidth=0.7 if edge == "black" else 1.2)
 
 
 def _way(ax: Axes, colour: str, *points: tuple[float, float], zorder: float = 2) -> None:
-    """Draw a line through the points, its last piece an arrow without gaps."""
+    """Draw a line through the points that ends in an arrow without a gap."""
     ax.plot(*zip(*points[:-1], strict=True), color=colour, linewidth=1.2, zorder=zorder)
     arrow(ax, *points[-2:], gap=0, colour=colour, zorder=zorder)
 
@@ -160,7 +161,7 @@ def _lanes(ax: Axes, highlight: partial, strength: partial) -> None:
 
 
 def _residuals(ax: Axes, lane: float, layer: dict, strength: partial) -> None:
-    """Draw how both parts of a layer read from a lane, and how the lane goes on, and gets what they make."""
+    """Draw how attention and feed-forward read from a lane, and how their outputs are added to it."""
     highlight, side = "linewidth" in layer, lane + BESIDE
     if highlight:
         ax.plot((lane, lane), (2.12, 5.32), color=DARK, linewidth=2.5, zorder=1)
@@ -173,9 +174,9 @@ def _residuals(ax: Axes, lane: float, layer: dict, strength: partial) -> None:
 
 
 def _heads(ax: Axes, highlight: partial, strength: partial) -> None:
-    """Draw multi-head attention in detail: one head in front, and how the heads are concatenated."""
+    """Draw multi-head attention in detail: one head in front, and the concatenation of all heads."""
     heads, head, strong = highlight(5, "attention"), highlight(3, "attention"), strength(5)
-    if "linewidth" not in head:  # on white its colours are told from each other best
+    if "linewidth" not in head:  # its colours are easiest to distinguish on white
         head["colour"] = "white"
     for band, edge in ((2.56, 0.48), (3.02, 5.5)):
         ax.plot((4.67, 4.95), (band, edge), color=GREY, linewidth=0.8, linestyle="--", zorder=0)
@@ -211,7 +212,7 @@ def _heads(ax: Axes, highlight: partial, strength: partial) -> None:
 
 
 def _values(ax: Axes, strong: float) -> None:
-    """Draw the vectors that a head reads, their values, and the sum of these, each times its weight."""
+    """Draw the vectors that a head reads, their values, and the weighted sum of the values."""
     for place, token in ((ASKS, 2), *zip(KEYS, range(4), strict=True)):
         weight = "bold" if place == ASKS else "normal"
         ax.text(place, 0.77, WORDS[token], ha="center", size=9, weight=weight, **WRITTEN)
@@ -254,7 +255,7 @@ def _scores(ax: Axes, highlight: partial, strong: float) -> None:
 
 
 def _weights(ax: Axes, mask: dict, strong: float) -> None:
-    """Draw what the mask lets through, and the weights."""
+    """Draw the visible keys of the mask, and the attention weights."""
     hidden = {"colour": HIDDEN["facecolor"], "hatch": "////"}
     black, size = pale("black", strong), (0.36, 0.24)
     for key, weight in zip(KEYS - APART, WEIGHTS, strict=True):

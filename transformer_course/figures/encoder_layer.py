@@ -1,4 +1,4 @@
-"""Drawings of lesson 07: the residual stream, where its norms are, and what a norm computes."""
+"""Drawings of lesson 07: the residual stream, the positions of the norms, and the steps of a norm."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,9 +25,9 @@ from transformer_course.figures.shapes import (
     way,
 )
 
-# The residual stream, drawn as a road that carries x, and the parts on it and next to it
+# The residual stream is drawn as a line that carries x, with the parts on it and next to it
 
-ROAD, SIDE = 1.6, 0.45  # heights: the road, and the parts below it
+ROAD, SIDE = 1.6, 0.45  # the y coordinates of the residual stream and of the branches below it
 
 
 def _part(label: str, place: float, height: float = SIDE) -> tuple:
@@ -38,7 +38,7 @@ def _part(label: str, place: float, height: float = SIDE) -> tuple:
 def residual_branch(
     read: float, added: float, *parts: tuple, road: float = ROAD, gap: float = 0.2
 ) -> list[tuple]:
-    """Return the pieces of a residual branch: where it reads x, its parts, and where the update is added."""
+    """Return the elements of a residual branch: the point where it reads x, its parts, and the addition."""
     edges = [(middle[0] - size[0] / 2, middle[0] + size[0] / 2) for _, middle, _, size, *_ in parts]
     height = parts[0][1][1]
     enter, leave = (edges[0][0], height), (edges[-1][1], height)
@@ -73,7 +73,7 @@ def norm_orders(*, title: str = "") -> Figure:
         "Post-norm: every norm is on the residual stream and rescales x": (post, 11.5),
         "Pre-norm: the norms are on the branches, and x is only added to": (pre, 11.5),
     }
-    alt = "A line carries x. It is wide up to the first norm on it: so far, x has only been added to."
+    alt = "The residual stream as a line: thick up to the first norm on it, as updates are only added there."
     figure = draw_residual_streams(roads)
     figure.supxlabel("wide line: so far, x has only been added to (the first layer is drawn)", size=9)
     return finished(figure, title, alt)
@@ -85,7 +85,7 @@ def draw_residual_streams(
     start: str = "x",
     below: float = 0.0,
 ) -> Figure:
-    """Draw residual streams as thick lines, and on each its pieces: how to draw them, and where."""
+    """Draw residual streams as thick lines, each with its elements: drawing functions and positions."""
     figure, panels = canvas(len(roads), size, (0, below), columns=1)
     longest = max(end for _, end in roads.values())
     for ax, (name, (pieces, end)) in zip(panels, roads.items(), strict=True):
@@ -99,13 +99,13 @@ def draw_residual_streams(
     return figure
 
 
-STARTS, BAR = (1.1, 3.36, 5.62, 7.88), 0.32  # inches; of the steps of a norm, of a feature there
+STARTS, BAR = (1.1, 3.36, 5.62, 7.88), 0.32  # inches: x of each step; width of a bar
 AXIS = {"va": "center", "size": 8, "zorder": 5}
-LANE, DROP = 0.4, 0.42  # inches: the height of a lane, and how far below it a part is drawn
+LANE, DROP = 0.4, 0.42  # inches; the distance of two lanes, and of a part below its lane
 
 
 def layer_lanes(weights: Matrix, tokens: Labels, *, highlight: int, title: str) -> Figure:
-    """Draw a post-norm layer with a lane for each token, and weights (query, key) as lines between lanes."""
+    """Draw a post-norm layer with a lane for each token; lines between lanes are the weights (query, key)."""
     weights = inputs.labelled(weights, tokens, tokens)
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
     row = 2 * np.eye(len(tokens), dtype=int)[highlight][:, None]
@@ -138,15 +138,16 @@ def layer_lanes(weights: Matrix, tokens: Labels, *, highlight: int, title: str) 
         "dashed: query; sum: of the values, weighted; concat: with the other heads; W_O: output projection",
         size=9,
     )
-    alt = "A lane for each token. Lines between lanes are attention weights: the thicker, the larger."
+    alt = "A lane for each token. Lines between lanes are attention weights; thicker lines are larger ones."
     return finished(figure, title, alt)
 
 
 def two_stacks(replaced: Sequence[Matrix], added: Sequence[Matrix], tokens: Labels, *, title: str) -> Figure:
-    """Draw (token, feature) before a stack, after its first and its last layer: without and with residuals.
+    """Draw hidden states (token, feature) before a stack, after its first and after its last layer.
 
-    Of every vector, scaled to length 1, 12 features are drawn. Below: the mean cosine similarity of every
-    two different tokens, and the standard deviation.
+    Top: without residual connections (`replaced`); bottom: with them (`added`). The vectors are scaled to
+        length 1, and 12 features are shown. Below each panel are the mean cosine similarity of all pairs of
+        different tokens, and the standard deviation.
     """
     figure, panels = canvas(2, (9.2, 2.55), columns=1)
     names = "Replace: each sublayer's output replaces x", "Add: each sublayer's output is added to x"
@@ -189,10 +190,10 @@ def norm_steps(
     bias: Sequence[float],
     title: str,
 ) -> Figure:
-    """Draw layer norm of tokens' features as bars at each of four steps, each token in a frame of its own.
+    """Draw the four steps of layer norm as bars, with a frame for each token.
 
-    The mean is drawn dashed. The first two steps have one scale; that of the last two is so many times as
-    large, and has an axis.
+    The dashed line is the mean. The first two steps share a scale; the last two are magnified and have an
+    axis.
     """
     features = inputs.numbers_of(list(tokens.values()), 2)
     means = features.mean(axis=1, keepdims=True)
@@ -233,7 +234,7 @@ def norm_steps(
 
 
 def _bars(ax: Axes, step: int, values: np.ndarray, zero: float, scale: float, mean: float) -> None:
-    """Draw a token's features at a step of the norm, its mean at the first, an axis at the last two."""
+    """Draw the features of a token at one step, with the mean at the first step, an axis at the last two."""
     lefts = STARTS[step] + BAR * np.arange(len(values))
     ends, words = [lefts[0] - BAR / 2, lefts[-1] + BAR / 2], [_plain(value) for value in values]
     style = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
@@ -241,7 +242,7 @@ def _bars(ax: Axes, step: int, values: np.ndarray, zero: float, scale: float, me
     ax.plot(ends, [zero] * 2, color=DARK, linewidth=0.9, zorder=3.5)
     if step:
         ax.bar_label(bars, words, padding=2, size=8.5, zorder=6)
-    else:  # clear of the mean
+    else:  # keep the words away from the mean
         for left, word in zip(lefts, words, strict=True):
             ax.text(left, zero - 0.03, word, ha="center", va="top", size=8.5, zorder=6)
         ax.plot(ends, [zero + scale * mean] * 2, color=DARK, linewidth=1.2, linestyle="--", zorder=5)
@@ -252,5 +253,5 @@ def _bars(ax: Axes, step: int, values: np.ndarray, zero: float, scale: float, me
 
 
 def _plain(value: float) -> str:
-    """Write a number as on paper: 2, −.5, 1.59."""
+    """Format a value as on paper: 2, −.5, 1.59."""
     return two_decimals(value).rstrip("0").rstrip(".") or "0"

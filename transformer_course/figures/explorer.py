@@ -1,4 +1,4 @@
-"""The explorer of attention heads: type a sentence, choose a head, see its map."""
+"""The explorer of attention heads: type a sentence, choose a layer and a head, and see its attention map."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,25 +17,25 @@ from transformer_course.figures.layout import canvas, finished, frame_cells
 from transformer_course.figures.png import mime_bundle
 from transformer_course.figures.sliders import WIDE, as_html, publish, status_html
 
-LEGIBLE = 32  # tokens on each side of the large map; more labels could not be read
-TILE = 32  # cells on each side of a small map, at most
+LEGIBLE = 32  # the most rows of the large map; with more, labels would be illegible
+TILE = 32  # the most rows of a small map
 ACROSS = 4  # small maps in a row
-AT_THE_END = {"continuous_update": False, "style": WIDE}  # of a move, redraw
+AT_THE_END = {"continuous_update": False, "style": WIDE}  # redraw when the slider is released
 Read = Callable[[str], tuple[Labels, Tensor]]
 
 
-# An explorer of heads
+# The explorer
 
 
 def head_explorer(read: Read, text: str, *, strip: Sequence[tuple[int, int]], title: str) -> None:
-    """Show a box to type a sentence into, choosers for layer and head, and what the head looks at.
+    """Show a text box, choosers for layer and head, and the attention map of the chosen head.
 
-    A page without a kernel, such as a code host's, shows a strip of heads on the first sentence alone.
+    Without a kernel, for example on a code host, a page shows only a strip of heads for the first sentence.
 
     Args:
-        read: from a text to its tokens, [CLS] first and [SEP] last, and maps (layers, heads, n, n); a text
-            that it cannot read raises ValueError.
-        strip: (layer, head) of the maps in the strip; the explorer begins with the first of them.
+        read: returns for a text its tokens, [CLS] first and [SEP] last, and its attention maps (layers,
+            heads, n, n); raises ValueError for a text that it cannot read.
+        strip: (layer, head) of the maps in the strip; the first of them is chosen at the start.
     """
     box, titles = Explorer(read, text, place=strip[0]), [f"L{layer}.H{head}" for layer, head in strip]
     still = head_grid([box.maps[tuple(place)] for place in strip], box.tokens, titles, title=title)
@@ -43,9 +43,9 @@ def head_explorer(read: Read, text: str, *, strip: Sequence[tuple[int, int]], ti
 
 
 class Explorer(ipywidgets.VBox):
-    """The widgets: sentence, layer, head, for a long text its first token shown; words; a picture.
+    """The widgets: sentence, layer, head, the first visible token of a long text, a status line, a figure.
 
-    Whatever is typed is answered: with a picture, or with a sentence that says why there is none.
+    Every input leads to a new figure or to a sentence that says why there is none.
     """
 
     def __init__(self, read: Read, text: str, *, place: tuple[int, int]) -> None:
@@ -71,12 +71,12 @@ class Explorer(ipywidgets.VBox):
         self.tokens, self.maps = tokens, inputs.numbers_of(maps, 4)  # (layers, heads, query_pos, key_pos)
 
     def _typed(self, change: dict) -> None:
-        """Read the new sentence, or say why not; the picture then stays that of the last good one."""
+        """Read the new sentence. If this fails, say why, and keep the last valid figure."""
         try:
             if not change["new"].strip():
                 raise ValueError("There is nothing to read yet: type a sentence, and press Enter.")
             self._read(change["new"])
-        except Exception as error:  # a traceback would only reach a log that no learner looks at
+        except Exception as error:  # a traceback would go to a log that learners do not see
             message = (str(error).strip() or type(error).__name__).rstrip(".")
             self._say(f"{message}. The picture still shows your last sentence.")
             return
@@ -84,7 +84,7 @@ class Explorer(ipywidgets.VBox):
         self._show()
 
     def _offer_pages(self) -> None:
-        """A long text is shown a page at a time: choose where the page begins."""
+        """Show a long text one page at a time, with a chooser for the first token."""
         last = max(0, len(self.tokens) - LEGIBLE)
         pages = [*range(0, last, LEGIBLE), last]
         self.first.unobserve(self._show, "value")
@@ -103,10 +103,10 @@ class Explorer(ipywidgets.VBox):
 
 
 def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first: int = 0) -> Figure:
-    """Draw all heads of a layer small, the chosen one framed, and the chosen one large, token to token.
+    """Draw small maps of all heads of a layer, with a frame around the chosen head, and its map in large.
 
-    `maps` are (heads, query_pos, key_pos); the large map begins at the token `first`, and shows so many as
-    can be read.
+    `maps` are (heads, query_pos, key_pos). The large map starts at the token `first`, and is cut where labels
+    would become illegible.
     """
     shown = slice(first, first + LEGIBLE)
     labels = [_drawable(token) for token in tokens[shown]]
@@ -120,14 +120,14 @@ def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first:
     style = {"limits": (0, 1), "numbers": False, "labels": ("key (attended to)", "query (attends)")}
     draw_matrix(large, maps[head, shown, shown], labels, labels, title=f"L{layer}.H{head}", **style)
     figure.colorbar(large.collections[0], ax=large, label="attention weight", shrink=0.6)
-    alt = "Left all heads of a layer; right the chosen one, a row for each query, a column for each key."
+    alt = "Left: all heads of a layer. Right: the chosen head; a row for each query, a column for each key."
     return finished(figure, f"Layer {layer}: all heads, and head {head}", alt)
 
 
 def _draw_tiles(ax: Axes, maps: np.ndarray, columns: int, *, gap: int, boxed: int) -> None:
-    """Draw square maps (map, length, length) as tiles of one picture, each with its number, one in a frame.
+    """Draw square maps (map, length, length) as numbered tiles of one image, one of them with a frame.
 
-    Between two tiles, and above the first, is a gap of so many cells.
+    `gap` is the number of empty cells between two tiles, and above the first row.
     """
     side = len(maps[0])
     pitch = side + gap
@@ -137,20 +137,20 @@ def _draw_tiles(ax: Axes, maps: np.ndarray, columns: int, *, gap: int, boxed: in
         picture[top : top + side, left : left + side] = tile
         ax.text(left + side / 2, top - 0.9, str(place), size=7.5, ha="center", va="bottom")
         if place == boxed:
-            frame_cells(ax, [(top - 0.5, left - 0.5, side + 1, side + 1)])  # round it, not over it
+            frame_cells(ax, [(top - 0.5, left - 0.5, side + 1, side + 1)])  # around the tile
     draw_cells(ax, picture, [], [], limits=(0, 1), colours=ATTENTION, gap=0)
     ax.set_aspect("equal")
 
 
 def _shrunk(matrix: np.ndarray) -> np.ndarray:
-    """At most TILE cells on a side, each the largest of its block: a thin line stays visible."""
+    """The matrix with at most TILE cells per side; block maxima keep thin lines visible."""
     starts = range(0, len(matrix), -(-len(matrix) // TILE))
     rows = np.maximum.reduceat(matrix, starts, axis=0)
     return np.maximum.reduceat(rows, starts, axis=1)
 
 
 def _drawable(token: str) -> str:
-    """The token, or the numbers of its characters if matplotlib's font has no picture of one of them."""
+    """The token, or its code points if matplotlib's font lacks one of its characters."""
     font = get_font(findfont(FontProperties()))
     if all(font.get_char_index(ord(character)) for character in token):
         return token
@@ -158,7 +158,7 @@ def _drawable(token: str) -> str:
 
 
 def describe_head(tokens: Labels, weights: np.ndarray, name: str, *, first: int = 0) -> str:
-    """What the chosen head does, in a few sentences."""
+    """A description of the chosen head in a few sentences."""
     n, more = len(tokens), ""
     if "[UNK]" in tokens:
         more = " [UNK] stands for a sign that the tokenizer does not know."

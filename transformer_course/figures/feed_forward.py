@@ -1,4 +1,4 @@
-"""Drawings of lesson 06: a network of a few neurons, and one neuron of a real model."""
+"""Drawings of lesson 06: a small network, one neuron of a pretrained model, a function of two features."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,8 +29,9 @@ def draw_network(
 ) -> None:
     """Draw a feed-forward network with ReLU for one token: pre-activations, activations and outputs.
 
-    `up` has the weights and the bias of each neuron, by the formula of its pre-activation; `down` the
-    weights of each output. A line below shows the activations and the outputs of each of the other `cases`.
+    `up` contains the weights and the bias of each neuron, by the formula of its pre-activation, and `down`
+    the weights of each output. A line at the bottom shows the activations and outputs of each of the other
+    `cases`.
     """
     token = np.array(list(features.values()), dtype=float)
     sums = [token @ weights for weights, _ in up.values()]
@@ -69,7 +70,7 @@ def draw_network(
 def _line_of(
     ax: Axes, height: float, name: str, values: np.ndarray, up: Mapping, down: Mapping[str, Matrix]
 ) -> None:
-    """Draw one token's features, its activations and its outputs as a line of boxes."""
+    """Draw the features, activations and outputs of one token as a line of boxes."""
     answers = [max(values @ weights + bias, 0) for weights, bias in up.values()]
     written = {word: np.dot(answers, weights) for word, weights in down.items()}
     box(ax, (0, height), f"{name}: {', '.join(f'{number:g}' for number in values)}", (1.5, 0.36), FRAME)
@@ -91,7 +92,7 @@ def _line_of(
 
 
 def _bend(ax: Axes, middle: tuple[float, float], total: float, reach: float) -> None:
-    """Draw ReLU, its corner at 0, and a dot at the total of the neuron."""
+    """Draw ReLU with its corner at 0, and a dot at the pre-activation of the neuron."""
     box(ax, middle, "", (1.6, 0.86), rounding=0.02, linewidth=0.6, edgecolor=GREY)
     at = np.array([-reach, 0, reach, total])
     left, height = middle[0] + 0.75 * at / reach, middle[1] - 0.17 + 0.15 * np.maximum(at, 0)
@@ -102,7 +103,7 @@ def _bend(ax: Axes, middle: tuple[float, float], total: float, reach: float) -> 
     ax.plot(left[3], height[3], "o", color=colour, markersize=6, zorder=6)
 
 
-HARDLY = "white: almost 0 from"  # what a neuron adds to such tokens
+HARDLY = "white: almost 0 from"  # the update of a neuron for such tokens
 
 
 def one_neuron(
@@ -117,14 +118,14 @@ def one_neuron(
     d_model: int,
     title: str,
 ) -> Figure:
-    """Draw a feed-forward network as matrices around its activations (token, neuron), one neuron highlighted.
+    """Draw a feed-forward network as matrices and activations (token, neuron), with one neuron highlighted.
 
-    `asked` are the pre-activations; the highlighted neuron shows its activations too.
-    `asks` and `writes` are the words whose vectors are most similar to its input and output weights: cosines.
-    One of its pre-activations is `worked` out in words.
+    `asked` are the pre-activations. `asks` and `writes` are the words whose vectors are most similar to the
+    input and output weights of the neuron, with their cosine similarities. One of its pre-activations is
+    `worked` out in words.
     """
     bent = inputs.numbers_of(F.gelu(torch.as_tensor(asked)), 2, name="the pre-activations")
-    first = max(neuron - 14, 0)  # of the neurons that are drawn; the highlighted one is the last
+    first = max(neuron - 14, 0)  # the first neuron that is drawn; the highlighted one is the last
     shown, foot, d_ff = bent[:, first : neuron + 1], -0.2 * len(tokens), f"{bent.shape[1]:,}"
     is_highlighted, x_size = np.arange(shown.shape[1]) == neuron - first, f"{len(tokens)} × {d_model}"
     edges = 2.9 + np.insert(np.cumsum(np.where(is_highlighted, 1.06, 0.2)), 0, 0)
@@ -156,7 +157,7 @@ def one_neuron(
     way(ax, (end - 0.53, foot - 0.4), *enters, width=2)
     ax.set(xlim=(0, 9.2), ylim=(foot - 1.8, 2.1))
     ax.set_axis_off()
-    alt = "A column for each neuron: above its input weights, then its activations, below its output weights."
+    alt = "A column for each neuron. From the top: its input weights, its activations, its output weights."
     return finished(figure, title, alt)
 
 
@@ -168,7 +169,7 @@ def _draw_neurons(
     tokens: Labels,
     asked: np.ndarray,
 ) -> None:
-    """Draw three matrices with a column per neuron, and each token's vectors and activations."""
+    """Draw three matrices with a column for each neuron, and the vectors and activations of each token."""
     reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
     ax.pcolormesh(edges, heights, shown, cmap=SIGNED, vmin=-reach, vmax=reach, **CELLS)
     words = f"activations: blue below 0, red above, the darkest {two_decimals(reach)}"
@@ -198,7 +199,7 @@ def _draw_neurons(
 
 
 def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values: np.ndarray) -> None:
-    """A line for each weight that is not 0, with the weight on it; pale where weight · value is 0."""
+    """Draw a line with its weight for each nonzero weight; pale if weight · value is 0."""
     for height, weight, value in zip(start[1], weights, values, strict=True):
         if weight:
             ways, colour = ([start[0], end[0]], [height, end[1]]), HERO if value else SILVER

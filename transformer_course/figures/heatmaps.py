@@ -1,4 +1,4 @@
-"""Heatmaps with a label for every row and column: attention, cosines, masks."""
+"""Heatmaps with a label for every row and column: attention weights, cosine similarities, masks."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,22 +23,22 @@ from transformer_course.figures.colours import (
 )
 from transformer_course.figures.inputs import Labels, Limits, Matrix, Tables
 
-MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
-ROUNDING = 1e-6  # a number may lie so far off its scale
+MANY = 12  # a map with more rows or columns than this has no values in its cells
+ROUNDING = 1e-6  # values may exceed their scale by this much
 Cell = tuple[int, int]  # (query, key)
 A_MAP_EACH = (
     "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
 )
-COSINES = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
+COSINES = "A cell for every pair: its cosine similarity, from −1, opposite, to 1, the same direction."
 KEY_QUERY = ("key", "query")
-FRAMED = {"fill": False, "linewidth": 2, "edgecolor": "black"}  # in a legend
+FRAMED = {"fill": False, "linewidth": 2, "edgecolor": "black"}  # the entry of a frame in a legend
 
-# Inches beside the cells of a map
-LETTER, HEAD_LETTER = 0.078, 0.088  # of a label, of a panel's title
-AROUND, ABOVE, BELOW, BAR = 0.16, 0.3, 0.3, 0.95  # a gap; a panel's title; the axis' name; a colour bar
+# Sizes in inches around the cells of a map
+LETTER, HEAD_LETTER = 0.078, 0.088  # the width of a letter: of a label, of a title
+AROUND, ABOVE, BELOW, BAR = 0.16, 0.3, 0.3, 0.95  # a gap; a panel's title; the axis label; a colour bar
 HEADLINE = 0.4
-SMALL = 0.28  # a cell in which a number of size 8 would touch the frame
-GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
+SMALL = 0.28  # in a smaller cell, a value of font size 8 would touch the frame
+GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # background of text
 
 
 # One map
@@ -60,19 +60,19 @@ def draw_matrix(
     labels: tuple[str, str] = ("", ""),
     boxed: Iterable[tuple[float, ...]] = (),
 ) -> None:
-    """Draw one matrix into `ax`: a label for every row and column, numbers in the cells where there is room.
+    """Draw one matrix into `ax`: a label for every row and column, and values if the cells are large enough.
 
-    `numbers` may also say for each cell whether it has its own, or what else stands in it; without `whole`
-    all have decimals. Cells that are True in `hidden` are hatched; `boxed` ones, as in `frame_cells`, have
-    frames.
+    `numbers` may also say for each cell whether its value is written, or give another text. Unless `whole`,
+    all values have decimals. Cells that are True in `hidden` are hatched; cells in `boxed`, in the format of
+    `frame_cells`, have frames.
 
     Raises:
-        ValueError: the labels do not match the matrix, a number is not finite, or lies beyond the limits.
+        ValueError: the labels do not match the matrix, or a value is not finite or outside the limits.
     """
     values = inputs.labelled(matrix, rows, columns)
     least, most = values.min(), values.max()
     low, high = limits or (least, most)
-    if least < low - ROUNDING or most > high + ROUNDING:  # beyond the ends of a scale all look alike
+    if least < low - ROUNDING or most > high + ROUNDING:  # they would share the end colour
         raise ValueError(
             f"wanted numbers on the scale from {low:g} to {high:g}, got {least:g} to {most:g}; "
             "widen the limits, or, for attention, give the weights after the softmax"
@@ -103,14 +103,14 @@ def draw_cells(
     size: float = 8,
     gap: float = 0.4,
 ) -> QuadMesh:
-    """Draw seaborn's heatmap into a panel, with a word in every cell if `words` has some; return its cells.
+    """Draw seaborn's heatmap into a panel, with the texts of `words` in the cells; return the mesh.
 
-    rows, columns: a label for each of them, or a number n: every nth is labelled with its index.
-    gap: width of the white lines between cells, in points.
+    rows, columns: a label for each of them, or a number n to label every nth one with its index
+    gap: width of the white lines between cells, in points
     """
-    import seaborn  # here, because it takes two seconds: at the first heatmap, not at the start of a lesson
+    import seaborn  # imported here because it takes two seconds, at the first heatmap
 
-    # It would draw the whole figure each time, to see whether labels overlap: 19 s for twelve maps, not 1 s.
+    # seaborn would draw the whole figure to find overlapping labels: 19 s for twelve maps instead of 1 s.
     with patch.object(seaborn.matrix, "_draw_figure", lambda figure: None):
         seaborn.heatmap(
             values,
@@ -133,7 +133,7 @@ def draw_cells(
 
 
 def _readable_numbers(ax: Axes) -> None:
-    """Make each number black or white, whichever contrasts more with its cell: at least 4.5 to 1."""
+    """Make each value black or white, whichever has more contrast with its cell: at least 4.5 to 1."""
     mesh = ax.collections[0]
     mesh.update_scalarmappable()
     colour = mesh.get_facecolors()[:, :3]
@@ -146,9 +146,9 @@ def _readable_numbers(ax: Axes) -> None:
 def attention_heatmap(
     weights: Matrix, tokens: Labels, *, title: str = "", boxed: Iterable[int | Cell] = (), least: float = 0.0
 ) -> Figure:
-    """Draw one attention map (query_pos, key_pos), from 0 to 1; rows, or cells, in `boxed` have frames.
+    """Draw one attention map (query_pos, key_pos), from 0 to 1; rows or cells in `boxed` have frames.
 
-    Weights have their numbers from `least` on.
+    Weights of at least `least` are written into their cells.
     """
     side = 0.42 * len(tokens)
     figure, (ax,) = layout.canvas(1, (1.9 + side, 1.3 + side))
@@ -160,7 +160,7 @@ def attention_heatmap(
     return layout.finished(figure, title, alt)
 
 
-# Several maps side by side
+# Several maps next to each other
 
 
 def lay_maps(
@@ -175,17 +175,19 @@ def lay_maps(
     per_panel: Sequence[Mapping[str, object]] = (),
     **style: object,
 ) -> tuple[Figure, np.ndarray]:
-    """Draw titles and maps that share their labels; return the figure with its panels.
+    """Draw several maps with shared labels; return the figure and its panels.
 
-    Labels stand once: those of the rows at the left, those of the columns at the foot.
+    Row labels appear only on the left, column labels only at the bottom.
 
     Args:
-        named: titles and maps, so many `across`, all in a row if None, with labels of `rows` and `columns`.
-        unit: the side of a cell, in inches; less if the figure would be wider than a page.
-        bar: label of the colour bar, which is that of the first map.
-        below: room at the foot of the figure, in inches.
-        per_panel, style: options of `draw_matrix`: for each map its own, and those of all; a map may have
-            rows and columns of its own.
+        named: titles and maps.
+        rows, columns: the shared labels.
+        across: the number of maps in a row; all of them if None.
+        unit: the side length of a cell, in inches; reduced if the figure would be wider than a page.
+        bar: label of the colour bar, which belongs to the first map.
+        below: extra space at the bottom, in inches.
+        per_panel, style: options of `draw_matrix` for each map, and for all; rows and columns may differ by
+            map.
     """
     named = list(named)
     same = {"rows": rows, "columns": columns}
@@ -209,12 +211,12 @@ def lay_maps(
         for text in ax.texts if unit < SMALL else ():
             text.set_size(6.5)
     for place, ax in enumerate(panels):
-        if place % across:  # the labels of rows stand in the first panel of a row
+        if place % across:  # row labels only in the first panel of a row
             same = ax.get_ylabel() == panels[0].get_ylabel()
             ax.tick_params(labelleft=not same)
             ax.set_ylabel("" if same else ax.get_ylabel())
         if place + across < len(panels) and ax.get_xlabel() == panels[place + across].get_xlabel():
-            ax.tick_params(labelbottom=False)  # those of columns in the last of a column
+            ax.tick_params(labelbottom=False)  # column labels only in the last panel of a column
             ax.set_xlabel("")
     if bar is not None:
         figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
@@ -236,16 +238,15 @@ def head_grid(
     per_panel: Sequence[Mapping[str, object]] = (),
     alt: str = A_MAP_EACH,
 ) -> Figure:
-    """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
+    """Draw several attention maps (query_pos, key_pos) of one sentence, with `columns` maps in a row.
 
     Args:
-        least: weights from this one on have their numbers, and with them single cells that are framed.
-        bar: label of the colour bar, which is that of the first; none if None.
-        boxed: for each map the cells (query, key) around which a frame stands, or by such a cell, which then
-            has its number, the frame's name.
-        queries: the rows, where not every token looks.
-        per_panel: for each map what it alone has, of the options of `draw_matrix`.
-        alt: what there is to see, in a sentence, for the alternative text.
+        least: weights of at least this value are written, also in single cells with a frame.
+        bar: label of the colour bar, which belongs to the first map; none if None.
+        boxed: for each map the cells (query, key) with a frame; a dict gives the name of each frame.
+        queries: labels of the rows, if not every token is a query.
+        per_panel: options of `draw_matrix` for each map.
+        alt: a sentence for the alternative text.
     """
     boxed = [
         options if isinstance(options, Mapping) else list(options) for options in boxed or [()] * len(maps)
@@ -263,7 +264,7 @@ def head_grid(
     return layout.finished(figure, title, alt)
 
 
-# Matrices whose cells are of a few kinds, each with its colour
+# Matrices with a few kinds of cells, each with its colour
 
 
 def masks(
@@ -274,9 +275,9 @@ def masks(
     numbers: Sequence[Matrix] = (),
     boxed: Sequence[tuple[int, ...]] = (),
 ) -> Figure:
-    """Draw boolean masks (query_pos, key_pos) side by side, four in a row; what is hidden is hatched.
+    """Draw boolean masks (query_pos, key_pos) next to each other, four in a row; hidden cells are hatched.
 
-    Each mask may have `numbers` in its cells; in all of them some cells may be `boxed`.
+    Each mask may have `numbers` in its cells; cells in `boxed` have frames in every mask.
     """
     tables = inputs.tables_of(named)
     style = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
@@ -294,7 +295,7 @@ def masks(
 
 
 def write_words(ax: Axes, words: np.ndarray, is_true: np.ndarray, colour: str) -> None:
-    """Write a word into each cell, on a ground of the `colour` that the true cells have."""
+    """Write a word into each cell, on a background with the `colour` of the true cells."""
     style = {"ha": "center", "va": "center", "size": 8, "zorder": 3}
     for (row, column), word in np.ndenumerate(words):
         yes = is_true[row, column]
@@ -306,9 +307,9 @@ def write_words(ax: Axes, words: np.ndarray, is_true: np.ndarray, colour: str) -
 def lay_tables(
     named: Tables, labels: tuple[str, str], bar: str
 ) -> tuple[Figure, np.ndarray, dict[str, np.ndarray]]:
-    """Draw large tables side by side on one scale around zero; return the figure, its panels and the tables.
+    """Draw large tables next to each other on one scale around zero; return the figure, panels and tables.
 
-    `labels` name what goes across, and down. The colour bar goes only down to 0 if no number lies below.
+    `labels` are the labels of the x and the y axis. The colour bar starts at 0 if no value is negative.
     """
     tables = inputs.tables_of(named)
     reach = max(np.abs(table).max() for table in tables.values())
@@ -318,7 +319,7 @@ def lay_tables(
         every = map(_label_step, table.shape)
         mesh = draw_cells(ax, table, *every, limits=(-reach, reach), colours=SIGNED, gap=0)
         ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
-        ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
+        ax.tick_params(labelleft=ax is panels[0])  # all panels have the labels of the first
     colour_bar = figure.colorbar(mesh, ax=figure.axes, label=bar)
     if min(table.min() for table in tables.values()) >= 0:
         colour_bar.ax.set_ylim(0, reach)
@@ -326,14 +327,14 @@ def lay_tables(
 
 
 def _label_step(size: int) -> int:
-    """Return the step between labels that leaves at most six of so many rows or columns labelled."""
+    """Return the step between labels that leaves at most six labelled rows or columns."""
     return next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, size) if size <= 6 * step)
 
 
 def mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int = 0) -> None:
-    """Join the cells at a distance below the diagonal, from row and column `first` on; write three of them.
+    """Connect the cells at a distance below the diagonal, from index `first` on, and write three of them.
 
-    The panel's title gets their mean and standard deviation.
+    Their mean and standard deviation go into the title of the panel.
     """
     along = np.diagonal(table, -distance)[first:]
     rows = distance + first + np.arange(len(along)) + 0.5
@@ -350,7 +351,7 @@ def mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int = 0) ->
 
 
 def cosine_heatmaps(named: Tables, tokens: Labels, *, title: str = "") -> Figure:
-    """Draw the cosine of every two tokens with its number, one panel per name, on the scale from −1 to 1."""
+    """Draw the cosine similarity of all pairs of tokens, one panel per name, on a scale from −1 to 1."""
     tables = inputs.tables_of(named)
     style = {"unit": 0.42, "colours": SIGNED, "labels": ("", ""), "numbers": True, "limits": (-1, 1)}
     figure, _ = lay_maps(tables.items(), tokens, tokens, bar="cosine", **style)

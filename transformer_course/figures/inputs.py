@@ -1,4 +1,4 @@
-"""What a figure is given, as numbers; what its picture would hide is refused in words."""
+"""Convert the inputs of figures to NumPy, and reject inputs that a figure could not show."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,16 +8,17 @@ from torch import Tensor
 Matrix = Tensor | np.ndarray | Sequence[Sequence[float]]
 Limits = tuple[float, float]
 Labels = Sequence[str]
-Tables = Mapping[str, Matrix]  # by name
+Tables = Mapping[str, Matrix]  # matrices by name
 
 
 def numbers_of(
     values: Matrix | Sequence[float], rank: int | None = None, *, name: str = "the values", gaps: bool = False
 ) -> np.ndarray:
-    """Return the values as NumPy numbers, without gradients, on the CPU.
+    """Return the values as a NumPy array, without gradients, on the CPU.
 
     Raises:
-        ValueError: another `rank`, an empty axis, or a number that is not finite, unless `gaps` are allowed.
+        ValueError: the rank differs from `rank`, an axis is empty, or a value is not finite and `gaps` is
+            False.
     """
     held = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else values
     numbers = np.asarray(held, dtype=float)
@@ -32,12 +33,12 @@ def numbers_of(
 
 
 def tables_of(named: Tables) -> dict[str, np.ndarray]:
-    """Return matrices as numbers, by name."""
+    """Return the matrices as NumPy arrays, by name."""
     return {name: numbers_of(table, 2, name=name) for name, table in named.items()}
 
 
 def labelled(matrix: Matrix, rows: Labels, columns: Labels) -> np.ndarray:
-    """Return the matrix as numbers; raise unless there is a label for every row and column."""
+    """Return the matrix as a NumPy array; raise unless there is a label for every row and column."""
     values = numbers_of(matrix, name="the matrix")
     if values.shape != (len(rows), len(columns)):
         raise ValueError(

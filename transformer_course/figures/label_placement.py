@@ -1,4 +1,4 @@
-"""Names in a panel, placed where they cover nothing: of points, of lines, of levels and places."""
+"""Place labels in a panel where they cover nothing: labels of points, lines, levels and positions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -8,9 +8,9 @@ from matplotlib.text import Annotation
 
 from transformer_course.figures.colours import EDGE, GREY
 
-LINE = 11.0  # points from one written line to the next
-DOT = 3.5  # points from the middle of a dot to its edge
-NEARNESS = (6, 9, 14, 20, 28, 38, 50)  # points from a dot to its name
+LINE = 11.0  # points between two lines of text
+DOT = 3.5  # the radius of a dot, in points
+NEARNESS = (6, 9, 14, 20, 28, 38, 50)  # distances of a label from its dot, in points
 TURNS = np.pi / 8 * np.array([0, 8, 1, 15, 7, 9, 2, 14, 6, 10, 4, 12, 3, 13, 5, 11])  # first to the right
 
 
@@ -20,9 +20,9 @@ def place_names(
     colours: Mapping[str, str] | None = None,
     **style: object,
 ) -> None:
-    """Write each name near its point, where it covers no line, no dot and no other name, if there is room.
+    """Write each label near its point, where it covers no line, dot or other label, if there is space.
 
-    Call it last, as the three functions below: the panel must be as large as it will be.
+    Call this and the three functions below last, when the panel has its final size.
     """
     ax.figure.get_layout_engine().execute(ax.figure)
     for name, point in points.items():
@@ -34,8 +34,8 @@ def place_names(
 
 
 def name_lines(ax: Axes, ends: Mapping[str, tuple[float, float]], colours: Mapping[str, str]) -> None:
-    """Write each name where its line ends, in its colour; those of the longest lines stand to their right."""
-    ax.figure.get_layout_engine().execute(ax.figure)  # how high the panel is decides which names collide
+    """Write each label where its line ends, in its colour; labels of the longest lines are to their right."""
+    ax.figure.get_layout_engine().execute(ax.figure)  # label overlap depends on panel height
     to_points = 72 / ax.figure.dpi
     points = ax.transData.transform(list(ends.values())) * to_points
     rightmost = points[:, 0].max() - LINE
@@ -48,7 +48,7 @@ def name_lines(ax: Axes, ends: Mapping[str, tuple[float, float]], colours: Mappi
 
 
 def write_level(ax: Axes, height: float, name: str) -> None:
-    """Draw a level that a curve is compared with, chance or a theory, and write its name along it."""
+    """Draw a horizontal reference line, such as chance or a theoretical value, and label it."""
     ax.axhline(height, color=GREY, linestyle="--", linewidth=1.2, zorder=1)
     text = _annotate(ax, name, (0, height), xycoords=ax.get_yaxis_transform(), color=GREY, va="center")
     room = ax.bbox.width * 72 / ax.figure.dpi - 6 * len(name)
@@ -58,19 +58,19 @@ def write_level(ax: Axes, height: float, name: str) -> None:
 
 
 def write_place(ax: Axes, place: float, name: str) -> None:
-    """Draw an upright line at a place, and write its name above it."""
+    """Draw a vertical line at a position, and write its label above it."""
     ax.axvline(place, color=GREY, linestyle="--", linewidth=1.2, zorder=1)
     _annotate(ax, name, (place, 1), (0, 2), xycoords=ax.get_xaxis_transform(), ha="center", color=GREY)
 
 
 def _annotate(ax: Axes, name: str, point: tuple, offset: tuple = (0, 0), **style: object) -> Annotation:
-    """Write a name at an offset, in points, with a white edge where it meets a line."""
+    """Write a label at an offset in points, with a white edge on top of lines."""
     style = {"size": 9, "parse_math": False, "path_effects": EDGE, "annotation_clip": False} | style
     return ax.annotate(name, point, offset, textcoords="offset points", **style)
 
 
 def _settle(ax: Axes, text: Annotation, point: np.ndarray, offsets: Iterable[np.ndarray]) -> None:
-    """Move a text from a point on the screen by the first offset at which it covers nothing, or the first."""
+    """Move a text by the first offset at which it covers nothing; if there is none, by the first one."""
     size, scale = text.get_window_extent().size, ax.figure.dpi / 72
     dots = np.concatenate([np.zeros((0, 2)), *_drawn(ax)])
     others = [other.get_window_extent().extents for other in ax.texts if other is not text]
@@ -89,7 +89,7 @@ def _settle(ax: Axes, text: Annotation, point: np.ndarray, offsets: Iterable[np.
 
 
 def _drawn(ax: Axes) -> Iterator[np.ndarray]:
-    """Yield points of the screen, a few pixels apart, along all lines, and on all dots."""
+    """Yield screen points along all lines, a few pixels apart, and on all dots."""
     for line in ax.lines:
         path = line.get_transform().transform(line.get_xydata())
         path = path[np.isfinite(path).all(axis=1)]
@@ -102,10 +102,10 @@ def _drawn(ax: Axes) -> Iterator[np.ndarray]:
 
 
 def _spread(wanted: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return heights near those wanted, in their order, at least a line apart, between low and high."""
+    """Return y coordinates close to `wanted`, in the same order, at least a line apart, from low to high."""
     order = np.argsort(wanted, kind="stable")
     steps = LINE * np.arange(len(wanted))
-    # Without its steps each must not be lower than the one before: neighbours that would be take their mean.
+    # Subtract the spacing, and the result must not decrease: merge violating neighbours into their mean.
     blocks: list[list[float]] = []
     for height in wanted[order] - steps:
         blocks.append([height])

@@ -1,4 +1,4 @@
-"""How every figure is laid out and finished, how it writes numbers, and what stands on cells of a heatmap."""
+"""Lay out and finish figures, format numbers, and mark cells of heatmaps."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,22 +16,22 @@ from transformer_course.figures.colours import GREY, HIDDEN
 
 Size = tuple[float, float]  # width and height, in inches
 
-WIDEST = 9.4  # inches; a page shows 900 pixels, 90 to an inch, with a margin
-BADGE = {"facecolor": "white", "edgecolor": "black", "pad": 1.5}  # of words on a map
+WIDEST = 9.4  # inches; a page is 900 pixels wide, at 90 pixels per inch, minus a margin
+BADGE = {"facecolor": "white", "edgecolor": "black", "pad": 1.5}  # the background of text on a map
 
 
 def canvas(
     count: int, cell: Size, room: Size = (0.0, 0.0), *, columns: int | None = None, **options: object
 ) -> tuple[Figure, np.ndarray]:
-    """Return a figure and so many empty panels; those without a use in the last row are blank.
+    """Return a figure and this many empty panels; unused panels of the last row are blank.
 
-    matplotlib.pyplot does not know it: a call that is refused later leaves no half-drawn picture behind.
+    The figure is unknown to matplotlib.pyplot, so a call that fails later leaves no unfinished figure.
 
     Args:
         cell: size of a panel.
-        room: what the figure has beside all of them.
+        room: additional width and height of the figure.
         columns: panels in a row; all of them if None.
-        options: of matplotlib's `subplots`.
+        options: options of `subplots` in matplotlib.
     """
     columns = columns or count
     rows = -(-count // columns)
@@ -46,9 +46,9 @@ def canvas(
 
 
 def finished(figure: Figure, title: str | None, alt: str) -> Figure:
-    """Return the figure under its claim, every text drawn as it stands: between two $ is no formula.
+    """Return the figure with its title; text between two $ is not a formula.
 
-    `alt` says in a sentence what there is to see, for readers who hear the figure in words.
+    `alt` describes the figure in a sentence, for its alternative text.
     """
     figure.set_label(alt)
     if title:
@@ -70,7 +70,7 @@ def _write_title(figure: Figure, title: str) -> None:
 
 
 def sign_before(ax: Axes, sign: str, height: float = 0.5) -> None:
-    """Write a sign, such as + or =, between a panel and the one on its left."""
+    """Write an operator, such as + or =, between a panel and its left neighbour."""
     ax.text(-0.08, height, sign, transform=ax.transAxes, ha="right", va="center", size=16)
 
 
@@ -78,34 +78,34 @@ def sign_before(ax: Axes, sign: str, height: float = 0.5) -> None:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number as all figures have it: 0.67, −3.5, 1,024, 1e−6."""
+    """Format a number as all figures do: 0.67, −3.5, 1,024, 1e−6."""
     text = f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
     return text.replace("-", "−").replace("e−0", "e−")
 
 
 def cell_texts(values: np.ndarray, *, whole: bool = True) -> np.ndarray:
-    """Return each value with two decimals; with none if all are `whole`."""
+    """Format each value with two decimals, or without decimals if `whole` and all are integers."""
     are_whole = whole and (values == values.round()).all()
     return np.vectorize(lambda value: f"{value:.0f}" if are_whole else two_decimals(value))(values)
 
 
 def two_decimals(value: float, digits: int = 2) -> str:
-    """Return a number with two decimals, 0.67 or −0.50, or with more `digits`; never −0.00."""
+    """Format a value with two decimals, 0.67 or −0.50, or with `digits` of them; never −0.00."""
     text = f"{abs(value):.{digits}f}"
     return f"−{text}" if value < 0 and float(text) else text
 
 
 class _PlainPowers(LogFormatter):
-    """Numbers along a logarithmic axis, written out; powers of ten, if it goes down to very small ones."""
+    """Formatter of a logarithmic axis: plain numbers, or powers of ten if the axis reaches tiny ones."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
-        """Write one number."""
+        """Format one value."""
         power = f"{np.log10(x):.0f}".translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
         return number(x) if x == 1 or self.axis.get_view_interval()[0] > 1e-4 else f"10{power}"
 
 
 def _write_numbers(axis: Axis) -> None:
-    """Write a logarithmic axis's numbers as in all figures; a short axis names more than powers of ten."""
+    """Format the ticks of a logarithmic axis; on a short axis, label more than the powers of ten."""
     if isinstance(axis.get_major_formatter(), LogFormatter):
         low, high = axis.get_view_interval()
         axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
@@ -117,7 +117,7 @@ def _write_numbers(axis: Axis) -> None:
 
 
 def outline_cells(ax: Axes, cells: Iterable[tuple[float, ...]], **style: object) -> None:
-    """Draw a thin line around cells (row, column), or (row, column, width, height), on a light ground."""
+    """Draw a thin outline around light cells, given as (row, column) or (row, column, width, height)."""
     style = {"edgecolor": "black", "linewidth": 1.6, "fill": False, "zorder": 3, "clip_on": False} | style
     for cell in cells:
         row, column, width, height = (*map(float, cell), 1, 1)[:4]
@@ -125,9 +125,9 @@ def outline_cells(ax: Axes, cells: Iterable[tuple[float, ...]], **style: object)
 
 
 def frame_cells(ax: Axes, cells: Iterable[tuple[float, ...]] | Mapping[tuple[float, ...], str]) -> None:
-    """Draw a frame around cells, as `outline_cells` has them, its name at its corner.
+    """Draw a frame around cells, in the format of `outline_cells`, with its name at a corner.
 
-    What stands behind a space in the name is written at its right.
+    The part of the name after a space is written on its right.
     """
     edge = [withStroke(linewidth=4, foreground="black")]
     outline_cells(ax, cells, edgecolor="white", linewidth=2, path_effects=edge)
@@ -142,13 +142,13 @@ def frame_cells(ax: Axes, cells: Iterable[tuple[float, ...]] | Mapping[tuple[flo
 
 
 def hide_cells(ax: Axes, cells: Iterable[tuple[int, int]]) -> None:
-    """Draw cells (row, column) as hidden: grey and hatched, no colour of any weight."""
+    """Draw cells (row, column) as hidden: grey and hatched, unlike any weight."""
     for row, column in cells:
         ax.add_patch(Rectangle((int(column), int(row)), 1, 1, zorder=2, label="hidden", **HIDDEN))
 
 
 def legend_of_cells(figure: Figure, words: Mapping[str, Mapping[str, object]]) -> None:
-    """Say below the figure what its kinds of cells mean; a kind is given as the options of a patch."""
+    """Draw a legend of the kinds of cells below the figure; a kind is a dict of patch options."""
     patches = [
         Patch(label=word, **{"edgecolor": GREY, "linewidth": 0.6} | style) for word, style in words.items()
     ]

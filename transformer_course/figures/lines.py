@@ -1,4 +1,4 @@
-"""Line plots: how one quantity changes with another, such as depth, position, the input, or the step."""
+"""Line plots: how one quantity depends on another, such as depth, position, an input, or the step."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -13,15 +13,15 @@ from transformer_course.figures.inputs import Matrix
 from transformer_course.figures.label_placement import name_lines, write_level, write_place
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 
-KINDS = {  # markers, by which lines are distinguished besides by colour; inches across; more
+KINDS = {  # markers, which distinguish lines in addition to colour; width in inches; options
     "marked": ("osD^vP*X", 5.4, {"markersize": 5}),
     "smooth": (["None"], 6.0, {"linewidth": 1.6}),
     "area": (["None"], 6.4, {"linewidth": 1.0}),
 }
-QUIET = LINES[4], LINES[6], LINES[2], LINES[5]  # like no component's
-MANY = 12  # more points have no tick each
-CROWDED = 0.031  # of a panel, a letter of a tick
-LABEL = 0.075  # inches of a letter in a line's name
+QUIET = LINES[4], LINES[6], LINES[2], LINES[5]  # colours of no component
+MANY = 12  # with more points, not each one has a tick
+CROWDED = 0.031  # the width of a letter of a tick label, relative to the panel
+LABEL = 0.075  # the width of a letter of a line label, in inches
 Named = Mapping[str, Sequence[float] | Matrix]
 
 
@@ -41,22 +41,24 @@ def line_plot(
     below: bool = False,
     highlight_first: bool = True,
 ) -> Figure:
-    """Draw one line per name over the same x, with its name where it ends; where it is nan it has a gap.
+    """Draw one line per name over the same x, labelled at its end; nan leaves a gap.
 
     Args:
-        x: where the points are; words stand side by side. If they fall, so does the axis.
-        named: the lines, numbers over x each, or (run, x): every run thin, their mean thick. Or a panel of
-            lines for each quantity, which is its y label; with a `ylabel` all panels share it, and its scale.
-        kind: "marked" marks each point, "smooth" is for many, "area" fills what is below (heights have no
-            numbers).
-        logarithmic: the axes that are: "x", "y" or "xy"; or the panels whose y axes are.
-        levels: heights that the lines are compared with, such as chance: dashed, with their names on them;
-            or, by the name of each panel, its own.
-        places: the same on x: upright lines; with `dots` where they cross the lines.
-            Without places `dots` bear numbers: those of the first line (or mean) above, all others below.
-        below: panels stand one below the other: those of `named`, or one for each line, on one scale.
-        highlight_first: give the first the strong colour, because the claim is about it; else none has the
-            colour of a component.
+        x: the positions of the points, or categories. A decreasing x gives a decreasing axis.
+        named: the lines: values over x, or (run, x), with thin lines for the runs and a thick one for their
+            mean. Or a panel of lines for each quantity, whose name is the y label; with a `ylabel`, all
+            panels share this label and the scale.
+        kind: "marked" marks each point, "smooth" is for many points, "area" fills the area below the line,
+            without y ticks.
+        logarithmic: the logarithmic axes, "x", "y" or "xy"; or the panels whose y axes are logarithmic.
+        levels: values for comparison, such as chance, drawn as labelled dashed lines; or for each panel its
+            own.
+        places: positions on x, drawn as vertical lines; with `dots`, also the points where they cross the
+            lines. Without places, `dots` labels the points with values: the first line (or mean) above, all
+            others below.
+        below: draw panels below each other: the panels of `named`, or one for each line, on one scale.
+        highlight_first: draw the first line in the strong colour because the title is about it; otherwise no
+            line has the colour of a component.
     """
     nested = isinstance(next(iter(named.values())), Mapping)
     shared, levels = ylabel != "" if nested else below, levels or {}
@@ -83,11 +85,11 @@ def line_plot(
         if shared or below:
             ax.label_outer()
         if below and not shared:
-            ax.margins(y=0.12)  # no name lies on the axis
+            ax.margins(y=0.12)  # keep labels off the axis
     if shared:
         figure.supylabel(ylabel, size=10)
     finished(figure, title, alt or _what_to_see(len(tables), below=below, shared=shared))
-    for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: names hang on the layout
+    for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: it needs the final layout
         means = {n: (runs.mean(0), styles[n]["color"]) for n, runs in curves.items()}
         _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0], dots=dots)
     return figure
@@ -96,9 +98,10 @@ def line_plot(
 def _mark(
     ax: Axes, x: np.ndarray, means: dict, levels: Mapping, places: Mapping, *, named: bool, dots: bool
 ) -> None:
-    """Write the names of lines where they end, if there are several, of levels, and of places if `named`.
+    """Label the ends of lines, if there are several, the levels, and the places if `named`.
 
-    With `dots` the points of all lines at these places are marked; if there are none, all bear numbers.
+    With `dots`, mark the points of all lines at the places; without places, label all points with their
+    values.
     """
     if len(means) > 1:
         ends = {name: (x[~np.isnan(y)][-1], y[~np.isnan(y)][-1]) for name, (y, _) in means.items()}
@@ -108,7 +111,7 @@ def _mark(
         for y, colour in means.values() if dots else ():
             ax.plot(place, np.interp(place, x, y), "o", color=colour, markersize=6)
     if places:
-        ax.figure.get_layout_engine().execute(ax.figure)  # their names take room
+        ax.figure.get_layout_engine().execute(ax.figure)  # reserve space for their labels
     for name, height in levels.items():
         write_level(ax, height, name)
     for line, (y, colour) in enumerate(means.values() if dots and not places else ()):
@@ -121,16 +124,16 @@ def _mark(
 
 def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:
     if panels == 1 and not below:
-        return "Each line has its name at its end."
+        return "Each line is labelled at its end."
     where = "one below the other" if below else "side by side"
     what = f"Panels {where} share both scales" if shared else "A panel for each measure"
-    return f"{what}; a line bears its name where it ends."
+    return f"{what}; each line is labelled at its end."
 
 
 def _lay(
     panels: Sequence[str], width: float, names: Sequence[str], *, below: bool, shared: bool
 ) -> tuple[Figure, np.ndarray]:
-    """Return the figure with its panels, side by side or one below the other, and room for names."""
+    """Return the figure and its panels, next to or below each other, with space for labels."""
     if below:
         size = (6.6, 1.35) if shared else (8.6, 1.55)
         return canvas(len(panels), size, (0, 0.7), columns=1, sharex=True, sharey=shared)
@@ -141,7 +144,7 @@ def _lay(
 
 
 def _lay_across(ax: Axes, x: Sequence, logarithmic: str) -> np.ndarray:
-    """Let the x axis be as it is wanted; return where the points are on it."""
+    """Set up the x axis; return the positions of the points on it."""
     ax.grid(alpha=0.3)
     if isinstance(x[0], str):
         ax.set_xticks(range(len(x)), list(x))
@@ -160,7 +163,7 @@ def _lay_across(ax: Axes, x: Sequence, logarithmic: str) -> np.ndarray:
 
 
 def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, style: dict, *, kind: str) -> None:
-    """Draw one line, or several runs thin and their mean thick."""
+    """Draw one line, or several runs as thin lines and their mean as a thick one."""
     if kind == "area":
         ax.fill_between(x, runs[0], color=style["color"], alpha=0.5)
         ax.set_yticks([])

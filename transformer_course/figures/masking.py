@@ -41,12 +41,12 @@ from transformer_course.figures.shapes import FAINT, FAINT_IN_WEB, Point, draw_w
 
 SHORT = "no mask", "mask"
 FROM = "no mask:\nscaled scores", "mask:\nscores + M"
-BLANK = ListedColormap(["white", "white"], name="blank")  # a score is no weight
+BLANK = ListedColormap(["white", "white"], name="blank")  # scores have no weight colour
 ON_HATCHES = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}, "zorder": 5}
 
 
 def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *, title: str = "") -> Figure:
-    """Draw scores (query_pos, key_pos), a mask, one row's softmax without and with it, and all weights."""
+    """Draw scores (query_pos, key_pos), the mask, one row before and after masking, and all weights."""
     table, mask = (inputs.labelled(row_sum, tokens, tokens) for row_sum in (scores, may_attend))
     row = list(tokens).index(query)
     powers, after = np.exp(table), np.where(mask, np.exp(table), 0)
@@ -67,7 +67,7 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
         ax.collections[0].set(edgecolor=SILVER, linewidth=0.8)
     for ax in (left, added, summed, last):
         frame_cells(ax, [(row, 0, len(tokens), 1)])
-        ax.tick_params(labelleft=ax is left)  # the others' are as in the scores
+        ax.tick_params(labelleft=ax is left)  # all panels have the labels of the scores
     for place, (token, row_sum) in enumerate(zip(tokens, weights.sum(axis=1), strict=True)):
         last.text(len(tokens) + 0.2, place + 0.5, f"{token}: sum {row_sum:g}", va="center", size=9)
     both = [powers[row], after[row]]
@@ -84,8 +84,8 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
 
 
 def _carried_back(figure: Figure, start: Axes, point: Point, end: Axes) -> Figure:
-    """Draw a bent arrow from a point of a panel to the left side of a panel in the row below."""
-    for _ in range(2):  # then the layout stands
+    """Draw a bent arrow from a point in a panel to the left edge of a panel in the next row."""
+    for _ in range(2):  # the layout is final after two passes
         figure.draw_without_rendering()
     (x, y), (left, low) = start.transData.transform(point), end.transAxes.transform((-0.04, 0.12))
     step, between = 0.16 * figure.dpi, end.title.get_window_extent().y1 + 0.1 * figure.dpi
@@ -98,7 +98,7 @@ def _carried_back(figure: Figure, start: Axes, point: Point, end: Axes) -> Figur
 
 
 def _draw_rows(ax: Axes, rows: Mapping[str, np.ndarray], tokens: Labels, title: str) -> None:
-    """Draw two rows of bars on one scale, each with its name above it; the second has the colour."""
+    """Draw two rows of bars on one scale, each with its name above it; the second one is coloured."""
     high, places = max(map(np.max, rows.values())), np.arange(len(tokens))
     colours = SILVER, COMPONENTS["scores"]
     for (name, values), foot, colour in zip(rows.items(), (1.8, 0), colours, strict=True):
@@ -117,14 +117,14 @@ def draw_attention_web(
 ) -> None:
     """Draw a line from each token up to each token that attends to it, layer by layer; wider for more weight.
 
-    All paths that lead to the token at position `highlight` are highlighted. `layers` are weights or masks
-    (query_pos, key_pos), the lowest layer first; a mask's lines are equally wide. `upright` turns the names.
+    All paths to the token at position `highlight` are highlighted. `layers` are weights or masks (query_pos,
+    key_pos), lowest layer first; all lines of a mask have the same width. `upright` rotates the token labels.
     """
     tables = [inputs.labelled(layer, tokens, tokens) for layer in layers]
     places = np.arange(len(tokens))
     reached = places == highlight
     for level, table in reversed(list(enumerate(tables))):
-        shares = table / np.maximum(table.sum(axis=1).max(), 1)  # a row of a mask adds up to more
+        shares = table / np.maximum(table.sum(axis=1).max(), 1)  # the sum of a row of a mask may exceed 1
         drawn = np.where(reached[:, None] | (shares > FAINT_IN_WEB), shares, 0)
         draw_weight_lines(ax, drawn, (level, level + 1), 2 * reached[:, None], upright=True, others=SILVER)
         _draw_dots(ax, level + 1, reached)
@@ -152,9 +152,9 @@ def _draw_dots(ax: Axes, height: int, highlight: np.ndarray) -> None:
 def leak_map(
     name: str, mask: Matrix, moves: Matrix, tokens: Labels, boxed: Sequence[tuple[int, int]], *, title: str
 ) -> Figure:
-    """Draw a mask (query, key) next to its leak map: which outputs move when one token is changed.
+    """Draw a mask (query, key) and its leak map: which outputs change when one token is changed.
 
-    In the `boxed` cells (output, changed token) the mask hides the token, but the output moves.
+    In the `boxed` cells (output, changed token), the mask hides the token, but the output changes.
     """
     mask, moves = (inputs.labelled(table, tokens, tokens) for table in (mask, moves))
     leak = {"labels": ("changed token", "output"), "colours": YES_OR_NO}

@@ -27,7 +27,7 @@ def _stage(label: str, place: float, height: float = ROAD, **style: object) -> t
 
 
 def _inside(outer: str, inner: Sequence[str], place: float, width: float, **style: object) -> tuple:
-    """The piece of a part that has others inside."""
+    """The element for a part that contains others."""
 
     def draw(ax: Axes, middle: Point, label: str, size: Point) -> None:
         tall = [0.1 + 0.36 * (1 + name.count("\n")) for name in inner]
@@ -53,7 +53,7 @@ def _frame(ax: Axes, right: float, low: float) -> None:
 
 
 def minilm_and_modernbert(*, title: str) -> Figure:
-    """Draw MiniLM above ModernBERT: what was removed, moved and added."""
+    """Draw MiniLM above ModernBERT: the parts that were removed, moved and added."""
     aside = partial(Axes.text, ha="center", va="center", size=8)
     then = [
         _stage("embedding", 1.1),
@@ -74,7 +74,7 @@ def minilm_and_modernbert(*, title: str) -> Figure:
         _stage("embedding", 2.95),
         _stage("LayerNorm", 4.8),
         (_frame, 17.35, -1.3),
-        (aside, 7.2, -0.3, "not in layer 0"),  # which the norm before it spares one
+        (aside, 7.2, -0.3, "not in layer 0"),  # layer 0 needs no norm, since the embedding has one
         *residual_branch(6.1, 11.55, norm(7.2), _inside("attention", attends, 9.8, 2.9, **CAME)),
         *residual_branch(11.9, 17.0, norm(13.0), _inside("feed-forward", gates, 15.4, 2.6, **CAME)),
         _stage("final\nLayerNorm", 18.35, **CAME),
@@ -94,15 +94,15 @@ def minilm_and_modernbert(*, title: str) -> Figure:
 
 SEES = {"facecolor": OPEN, "edgecolor": DARK, "linewidth": 0.3}  # what a token attends to in a layer, and
 HEARD = {"facecolor": YES, "edgecolor": YES, "linewidth": 0.6}  # its receptive field after the layer
-PLACE = 0.28  # the side of a token's cell
+PLACE = 0.28  # the side length of a cell
 AROUND = {"fill": False, "edgecolor": DARK, "linewidth": 1.4, "zorder": 4}
 APART = {"fill": False, "edgecolor": HERO, "linewidth": 2.2, "zorder": 5}
 
 
 def packing(lengths: Sequence[int], *, title: str) -> Figure:
-    """Draw texts in a padded batch, one row without the padding, and the vectors back in their places.
+    """Draw texts as a padded batch, as one sequence without padding, and their outputs back in the batch.
 
-    In the second text two tokens, 3 places apart, have frames.
+    In the second text, two tokens at a distance of 3 have frames.
     """
     count, width = len(lengths), max(lengths)
     figure, (ax,) = canvas(1, (WIDEST, 3.8))
@@ -126,7 +126,7 @@ def packing(lengths: Sequence[int], *, title: str) -> Figure:
     ax.text(0, row + PLACE + 0.1, words, va="bottom", size=9.5, weight="bold")
     edge, end = PLACE * width + 0.16, PLACE * sum(lengths)
     above, below = (top - PLACE * count / 2 for top in tops)
-    for top, foot in ((top, top - PLACE * count) for top in tops):  # a bracket: the whole batch
+    for top, foot in ((top, top - PLACE * count) for top in tops):  # a bracket around the whole batch
         line(ax, (edge - 0.08, top), (edge, top), (edge, foot), (edge - 0.08, foot))
     enters, leaves, beside = row + 0.75 * PLACE, row + 0.25 * PLACE, end + 0.35
     way(ax, (edge, above), (beside, above), (beside, enters), (end, enters))
@@ -140,7 +140,7 @@ def packing(lengths: Sequence[int], *, title: str) -> Figure:
 
 
 def _lay_text(ax: Axes, y: float, text: int, places: range) -> None:
-    """Draw a text's tokens as cells with the numbers of their places; of the second text two are framed."""
+    """Draw the tokens of a text as cells with their positions; in the second text, two have frames."""
     for place in places:
         style = {"facecolor": PALE[text], "edgecolor": "white"}
         ax.add_patch(Rectangle((PLACE * place, y), PLACE, PLACE, **style))
@@ -152,9 +152,9 @@ def _lay_text(ax: Axes, y: float, text: int, places: range) -> None:
 def receptive_field(
     named: Mapping[str, Sequence[int | None]], length: int, place: int, *, title: str
 ) -> Figure:
-    """Draw what one token attends to in each layer, and its receptive field after the layer.
+    """Draw what one token attends to in each layer, and its receptive field after that layer.
 
-    A model is given by the window of each layer, in tokens to each side; None: a global layer.
+    A model is a list with the window of each layer, in tokens to each side; None for a global layer.
     """
     count = len(named)
     style = {"columns": count, "height_ratios": (7, 1), "sharey": "row"}
@@ -171,7 +171,7 @@ def receptive_field(
         ax.set(xticks=(0, place, length), yticks=range(len(wide)))
         ax.xaxis.set_major_formatter("{x:,.0f}")
         for label, side in zip(ax.get_xticklabels(), ("left", "center", "right"), strict=True):
-            label.set_horizontalalignment(side)  # apart from the next panel's
+            label.set_horizontalalignment(side)  # away from the next panel
         ax.axvline(place, color=HERO, linewidth=0.8, zorder=0)
         ax.text(place, -0.8, "this token", color=HERO, ha="center", va="bottom", size=8.5)
         if windows[0] is not None:
@@ -195,9 +195,9 @@ def receptive_field(
 
 
 def spread_of_a_change(named: Mapping[str, Matrix], tokens: Labels, source: int, *, title: str) -> Figure:
-    """Draw which tokens a change has reached at each stage, and how many places from its source they are.
+    """Draw the tokens that a change has reached at each stage, with their distance from its source.
 
-    A stage has its name and which tokens have changed (position,).
+    A stage has a name and says which tokens have changed (position,).
     """
     changed = inputs.labelled(np.array([np.asarray(row) for row in named.values()]), list(named), tokens)
     style = {"unit": 0.28, "below": 0.3, "colours": YES_OR_NO, "labels": ("token", "")}

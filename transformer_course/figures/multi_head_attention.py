@@ -1,4 +1,4 @@
-"""Drawings of lesson 05: shapes from x to the output, two heads by hand, heads as blocks of features."""
+"""Drawings of lesson 05: tensor shapes from x to the output, two heads by hand, heads as feature blocks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,12 +17,12 @@ from transformer_course.figures.inputs import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 from transformer_course.figures.shapes import arrow, line
 
-# Sizes in inches: all features, all positions, a head's features, from row to row, from sheet to sheet
+# Sizes in inches: all features, all positions, the features of a head, row distance, sheet distance
 WHOLE, TALL, NARROW, ROW, SHEET = 0.9, 0.66, 0.34, 1.3, 0.022
 
-# Shape flow: every tensor of multi-head attention with its name; the part of head 0 is highlighted
+# Shape flow: every tensor of multi-head attention with its name; head 0 is highlighted
 
-# A tensor: the left end and the middle of its picture, its size, and how it is split into heads
+# Of each tensor: the left edge and the centre of its picture, its size, and how it is split into heads
 UP = {"q": ROW, "k": 0, "v": -ROW}
 SHAPES = {
     "x": (0.68, 0, WHOLE, TALL, ""),
@@ -40,7 +40,7 @@ AXES |= {"weights": "batch, head, query, key", "output": "batch, position, featu
 WORDS = {(1.74, up): "×" for up in UP.values()} | {(2.87, up): "=" for up in UP.values()}
 WORDS |= {(8.3, 0): "×", (8.3, -ROW): "=", (1.13, 2): "tokens", (2.27, 2): "1 project", (4.8, 2): "2 split"}
 WORDS |= {(6.12, 2): "3 softmax(q kᵀ ÷ √{})", (7.35, 2): "4 × v", (8.75, 2): "5 merge, project"}
-ARROWS = [  # from one to the next: x and y of both ends
+ARROWS = [  # from one tensor to the next: x and y of both ends
     *(((3.9, up), (4.48, up)) for up in UP.values()),
     ((5.1, 1.25), (5.67, 0.95)),
     ((5.1, 0.1), (5.67, 0.45)),
@@ -51,9 +51,10 @@ ARROWS = [  # from one to the next: x and y of both ends
 
 
 def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: str = "") -> Figure:
-    """Draw all tensors of multi-head attention, with shapes, for the first of some equally long sequences.
+    """Draw all tensors of multi-head attention with their shapes, for the first of several sequences.
 
-    The split into heads is drawn in: the columns of W_Q, W_K, W_V, and the rows of W_O.
+    It shows the split into heads: columns of W_Q, W_K, W_V, and rows of W_O. The sequences have equal
+        lengths.
     """
     figure, (ax,) = canvas(1, (WIDEST, 5.1))
     n, length, d_head = len(texts), len(texts[0]), d_model // n_heads
@@ -86,11 +87,11 @@ def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: st
 
 
 def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces: str, count: int) -> None:
-    """A rectangle: whole, split into columns or rows, or as so many sheets; the first is highlighted."""
+    """Draw a rectangle, whole or split into columns, rows or sheets, with the first piece highlighted."""
     count, step = (count if pieces else 1), {"columns": (wide / count, 0), "rows": (0, -tall / count)}
     aside, up = step.get(pieces, (SHEET, SHEET))
     size = {"columns": (aside, tall), "rows": (wide, -up)}.get(pieces, (wide, tall))
-    for piece in reversed(range(count)):  # the first in front
+    for piece in reversed(range(count)):  # the first one in front
         style = {"facecolor": PALE[0] if pieces and piece == 0 else NO, "edgecolor": DARK, "linewidth": 0.6}
         ax.add_patch(Rectangle((left + aside * piece, foot + tall - size[1] + up * piece), *size, **style))
 
@@ -106,15 +107,15 @@ def two_heads(
     *,
     title: str,
 ) -> Figure:
-    """Draw the output for the middle word: of one head, of two heads half as wide, and of W_O after these.
+    """Draw the output for the middle word: of one head, of two heads half as wide, and after W_O.
 
-    Words whose values are not 0 name the features of both halves; `mixing` is W_O, whose `columns` are
-    labelled. In the last row the first and the last word have swapped their values.
+    The features of both halves are named after the words whose values are not 0. `mixing` is W_O, whose
+    `columns` are labelled. In the last row, the first and the last word have swapped their values.
     """
     query, keys, values, mixing = (np.asarray(array, dtype=float) for array in (query, keys, values, mixing))
     half, named = len(query) // 2, [word for word, row in zip(words, values, strict=True) if row.any()]
     kinds, rows, outputs = ["head 0"] * half + ["head 1"] * half, [], {}
-    low = "\n" * 6  # at the height of the weights
+    low = "\n" * 6  # moves the text down to the weights
     for (name, job), own in zip(jobs.items(), (slice(None), slice(half), slice(half, None)), strict=True):
         scores = keys[:, own] @ query[own]
         scaled = scores / len(query[own]) ** 0.5
@@ -146,7 +147,7 @@ def two_heads(
 
 
 def _lines_of(kinds: Labels) -> list[list[str]]:
-    """Return the kinds of a table's cells: a line each for its four features, below their names."""
+    """Return the kinds of the cells of a table, one row for each of its four features, below the names."""
     return [[""] * 5, *(["", *[kind] * 4] for kind in kinds)]
 
 
@@ -159,10 +160,10 @@ def head_blocks(
     masked: Sequence[int] = (),
     title: str = "",
 ) -> Figure:
-    """Draw where each entry of a small tensor comes from: its token in words, its head as a colour.
+    """Draw where each entry of a small tensor comes from: text gives its token, colour its head.
 
-    In the matrices of `panels`, an entry t · d_model + f stands for feature f of token t.
-    In the heads the `masked` rows are hatched.
+    In the matrices of `panels`, an entry t · d_model + f stands for feature f of token t. In the heads, rows
+    in `masked` are hatched.
     """
     origins = {name: table.astype(int) for name, table in inputs.tables_of(panels).items()}
     heights, widths = zip(*(origin.shape for origin in origins.values()), strict=True)
@@ -174,7 +175,7 @@ def head_blocks(
         heads = origin % d_model // (d_model // n_heads)
         draw_cells(ax, heads, tokens, [], words=np.array(words), **style)
         moved = origin // d_model != np.arange(len(origin))[:, None]
-        for row in np.flatnonzero(moved.any(axis=1)):  # entries of another token
+        for row in np.flatnonzero(moved.any(axis=1)):  # entries from another token
             layout.outline_cells(ax, [(row, moved[row].argmax(), moved[row].sum(), 1)])
         hidden = [(row, column) for row in masked for column in range(heads.shape[1]) if ax is not axes[0]]
         layout.hide_cells(ax, hidden)
@@ -182,7 +183,7 @@ def head_blocks(
             ax.texts[row * heads.shape[1] + column].set(path_effects=EDGE, zorder=3)
         ax.set_title(name)
     style = {"arrowstyle": "-|>", "linewidth": 3, "mutation_scale": 20, "color": DARK}
-    height = 1 - 1 / len(tokens)  # between two rows' names
+    height = 1 - 1 / len(tokens)  # between two row labels
     ends = (1 + 0.5 / widths[0], height), (1 + 0.1 / widths[0], height)
     axes[0].annotate("", *ends, xycoords="axes fraction", textcoords="axes fraction", arrowprops=style)
     alt = "A row for each token, a column for each feature; each colour marks the features of one head."

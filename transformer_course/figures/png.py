@@ -1,4 +1,4 @@
-"""A figure as a notebook shows it: a crisp picture in few colours, its size in the page, and its words."""
+"""Convert a figure for a notebook: a sharp PNG with few colours, its page size, and its description."""
 
 import base64
 import io
@@ -23,21 +23,21 @@ from PIL import Image
 from transformer_course.figures.alt_text import alt_text, describe
 from transformer_course.figures.steady import SteadyRenderer
 
-DENSITY = 2  # pixels of the picture to one of the page: sharp on today's screens
-COLOURS = 256  # of a palette
+DENSITY = 2  # picture pixels per page pixel, for sharp figures on high-density screens
+COLOURS = 256  # the size of a palette
 GREYS = np.linspace(0, 255, 24).round()
-SHADES = (0.25, 0.5, 0.75)  # of a colour towards white and black, at the edge of a shape
-FEWEST_LEVELS = 24  # of a colour map; with less a reader would see steps
+SHADES = (0.25, 0.5, 0.75)  # blends of a colour with white and black, for the edges of shapes
+FEWEST_LEVELS = 24  # of a colour map; with fewer, steps would be visible
 
 
 def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, object]]]:
-    """Return the figure as a notebook shows it, data and metadata: the picture together with its words.
+    """Return the data and metadata that a notebook shows: the picture together with its description.
 
-    JupyterLab takes an alternative text only from an <img> in HTML; the gate stores the PNG, text beside it.
+    JupyterLab takes alternative text only from an HTML <img>; the gate compares the PNG and the text.
     """
     if not figure.axes:
         return {}, {}
-    words = _words(figure)  # lays the figure out for the first time; the second time all titles have room
+    words = _words(figure)  # also computes the layout, so that all titles fit when it is drawn
     picture, width, height = _drawn(figure)
     alt = alt_text(words)
     style = f'width="{width}" style="max-width: 100%; height: auto"'
@@ -49,13 +49,13 @@ def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, obj
 def _words(figure: Figure) -> str:
     try:
         return describe(figure)
-    except Exception as error:  # a learner's picture must not be lost for want of words
+    except Exception as error:  # show the picture even if its description fails
         return f"<Figure that could not be described: {error!r}>"
 
 
 def _drawn(figure: Figure) -> tuple[str, int, int]:
-    """Return the picture, as base64, and its width and height in pixels of the page."""
-    quick = {"compress_level": 1}  # it is read again at once
+    """Return the picture as base64, and its width and height in page pixels."""
+    quick = {"compress_level": 1}  # it is decoded again at once
     with patch.object(backend_agg, "RendererAgg", SteadyRenderer):
         drawn = print_figure(figure, dpi=DENSITY * figure.dpi, pil_kwargs=quick)
     image = Image.open(io.BytesIO(drawn)).convert("RGB")
@@ -67,14 +67,14 @@ def _drawn(figure: Figure) -> tuple[str, int, int]:
     return base64.b64encode(buffer.getvalue()).decode(), *(round(side / DENSITY) for side in image.size)
 
 
-# Few colours
+# Palette
 
 
 def palette_of(figure: Figure) -> np.ndarray | None:
-    """Return the colours (colour, rgb) that a figure is drawn with, or None if they are too many.
+    """Return the colours (colour, rgb) of a figure, or None if there are too many.
 
-    They are taken from what is drawn, not from the pixels: machines draw an edge a shade lighter or darker,
-    and a palette that followed would change every pixel.
+    They are taken from the artists and not from the pixels. Machines draw edges in slightly different shades,
+    and a palette of these shades would change every pixel.
     """
     maps, flat = _colour_maps(figure), _flat_colours(figure)
     if maps is None:
@@ -90,7 +90,7 @@ def palette_of(figure: Figure) -> np.ndarray | None:
 
 
 def _colour_maps(figure: Figure) -> list[colors.Colormap] | None:
-    """Return the different colour maps in use, or None if an image has more colours than those."""
+    """Return the distinct colour maps in use, or None if an image has other colours."""
     maps: dict[str, colors.Colormap] = {}
     for artist in figure.findobj(lambda drawn: isinstance(drawn, ScalarMappable)):
         values = artist.get_array()
@@ -103,7 +103,7 @@ def _colour_maps(figure: Figure) -> list[colors.Colormap] | None:
 
 
 def _flat_colours(figure: Figure) -> np.ndarray:
-    """Return the different colours (colour, rgb), from 0 to 255, of shapes, lines and letters."""
+    """Return the distinct colours (colour, rgb), from 0 to 255, of shapes, lines and text."""
     colours = [colour for artist in figure.findobj() for colour in _colours_of(artist)]
     rgba = np.unique(np.reshape(colours, (-1, 4)).round(4), axis=0)
     on_white = 1 + rgba[:, 3:] * (rgba[:, :3] - 1)
@@ -111,7 +111,7 @@ def _flat_colours(figure: Figure) -> np.ndarray:
 
 
 def _colours_of(artist: Artist) -> Iterator[tuple[float, ...]]:
-    """Yield the artist's own colours, as red, green, blue and how opaque."""
+    """Yield the artist's own colours as (red, green, blue, alpha)."""
     if isinstance(artist, Patch):
         yield from (artist.get_facecolor(), artist.get_edgecolor())
     elif isinstance(artist, Line2D):
@@ -126,7 +126,7 @@ def _colours_of(artist: Artist) -> Iterator[tuple[float, ...]]:
 
 
 def in_palette(image: Image.Image, palette: np.ndarray) -> Image.Image:
-    """Return the picture with each pixel in the nearest colour of the palette (colour, rgb)."""
+    """Return the picture with each pixel replaced by the nearest colour of the palette (colour, rgb)."""
     pixels = np.asarray(image, dtype=np.uint32) @ np.array([1 << 16, 1 << 8, 1], dtype=np.uint32)
     seen = np.zeros(1 << 24, dtype=bool)
     seen[pixels.ravel()] = True

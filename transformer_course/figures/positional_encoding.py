@@ -13,12 +13,12 @@ from transformer_course.figures.inputs import Labels, Limits, Matrix, Tables
 from transformer_course.figures.layout import canvas, finished, number, two_decimals
 from transformer_course.figures.shapes import arrow
 
-UNIT, WIDE, RADIUS = 0.68, 1.9, 0.46  # inches of a row; a dial with its angle and its radius, in rows
-SINE, COSINE = LINES[3], LINES[4]  # the hand's way up, and its way to the right
+UNIT, WIDE, RADIUS = 0.68, 1.9, 0.46  # inches per row; a dial with its angle, its radius, in rows
+SINE, COSINE = LINES[3], LINES[4]  # the vertical and the horizontal coordinate of a hand
 
 
 def digits_and_waves(count: int, highlight: tuple[int, int], *, title: str) -> Figure:
-    """Draw the last `count` binary digits of each position, each with a matching wave; highlight two."""
+    """Draw the last `count` binary digits of each position with matching waves, two of them highlighted."""
     positions = np.arange(2**count)
     figure, panels = canvas(count, (9.2, 0.95), (0, 0.9), columns=1, sharex=True)
     for row, ax in enumerate(panels):
@@ -54,7 +54,7 @@ def digits_and_waves(count: int, highlight: tuple[int, int], *, title: str) -> F
 
 
 def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str) -> Figure:
-    """Draw each clock's hand at each position, and next to the hands the table of their tips."""
+    """Draw each clock's hand at each position, and next to it the table of the coordinates of its tip."""
     angles = np.outer(positions, speeds)
     length, count = angles.shape
     tips = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
@@ -80,7 +80,7 @@ def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str
     draw_matrix(cells, tips.reshape(length, -1), [""] * length, names, **style)
     for ax in (dials, cells):
         ax.tick_params(length=0, labeltop=True, labelbottom=False, rotation=0)
-    for row in 1 + np.flatnonzero(np.diff(positions) > 1):  # a gap, where positions are left out
+    for row in 1 + np.flatnonzero(np.diff(positions) > 1):  # a dotted line where positions are skipped
         dials.axhline(row, color=GREY, linestyle=":")
         cells.axhline(row, color="white", linewidth=8)
     for label in cells.get_xticklabels():
@@ -99,9 +99,9 @@ def matrices(
     boxed: Sequence[int] = (),
     title: str = "",
 ) -> Figure:
-    """Draw small matrices with the same labels next to each other, on one scale, each cell with its value.
+    """Draw small matrices with shared labels next to each other, on one scale, with their values.
 
-    `signs` go before all matrices but the first; rows in `boxed` have frames.
+    `signs` are written before all matrices but the first; rows in `boxed` have frames.
     """
     unit = min(0.52, (layout.WIDEST / len(named) - 0.75) / len(columns))
     figure, panels = layout.canvas(len(named), (0.75 + unit * len(columns), 0), (0, 1.25 + unit * len(rows)))
@@ -109,17 +109,17 @@ def matrices(
     style["boxed"] = [(row, 0, len(columns), 1) for row in boxed]
     for ax, (name, table) in zip(panels, inputs.tables_of(named).items(), strict=True):
         draw_matrix(ax, table, rows, columns, title=name, numbers=True, whole=False, **style)
-        ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
-        ax.tick_params(axis="x", rotation=0)  # a cell is wide
+        ax.tick_params(labelleft=ax is panels[0])  # all panels have the labels of the first
+        ax.tick_params(axis="x", rotation=0)  # cells are wide enough
     for ax, sign in zip(panels[1:], signs, strict=False):
         layout.sign_before(ax, sign)
     return layout.finished(figure, title, "Small matrices next to each other, each cell with its value.")
 
 
 def sinusoidal_table(table: Matrix, clocks: Mapping[str, float], edge: float, *, title: str) -> Figure:
-    """Draw the table of sinusoidal positions (position, feature), the `clocks` named above their columns.
+    """Draw the sinusoidal table (position, feature), with the `clocks` named above their columns.
 
-    From the column `edge` on, which is dashed, a clock turns by less than a quarter in the whole table.
+    From the dashed line at column `edge` on, a clock turns by less than a quarter within the whole table.
     """
     across = "feature: sine and cosine of each clock, from the fastest to the slowest"
     figure, (ax,), _ = lay_tables({"": table}, (across, "position"), "value")
@@ -130,9 +130,9 @@ def sinusoidal_table(table: Matrix, clocks: Mapping[str, float], edge: float, *,
 
 
 def position_cosines(named: Tables, distance: int, *, title: str) -> Figure:
-    """Draw the cosine of every two positions (position, position), and those at one distance.
+    """Draw the cosine similarity of all pairs of positions (position, position), marking one distance.
 
-    Row 0 is not counted: a model's first position belongs to its [CLS].
+    Row 0 is not counted, because the first position of a model belongs to [CLS].
     """
     figure, panels, tables = lay_tables(named, ("position", "position"), "cosine")
     for ax, table in zip(panels, tables.values(), strict=True):

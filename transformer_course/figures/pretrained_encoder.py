@@ -19,7 +19,7 @@ from transformer_course.figures.label_placement import place_names
 from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
 from transformer_course.figures.shapes import FRAME, arrow, box
 
-# Which of a file's tensors fit which places
+# Which tensors of a file match which parameters
 
 
 def matching_shapes(
@@ -30,11 +30,11 @@ def matching_shapes(
     *,
     title: str,
 ) -> Figure:
-    """Draw which names of a file could be mapped to which names of an encoder: those of the same shape.
+    """Draw which names of a checkpoint could be mapped to which names of an encoder, by shape.
 
-    `fits` has for each shape the file's names and the encoder's. Where several share a shape, the lines have
-    the highlight colour. `added` says what is added to a tensor, and `left` which tensors are not drawn. Of
-    the `pairs`, the first is a name of the file; its line to the second is thick, to the third dashed.
+    `fits` has for each shape the names in the file and in the encoder. Where several share a shape, their
+    lines are highlighted. `added` says what is added to a tensor, and `left` which tensors are not drawn. Of
+    the `pairs`, the first is a name in the file; a thick line leads to the second, a dashed one to the third.
     """
     count = sum(len(places) for _, places in fits.values())
     figure, (ax,) = canvas(1, (WIDEST, 0.4 * count + 1.8))
@@ -75,10 +75,10 @@ def matching_shapes(
 def text_cosine(
     hidden: Tensor, may_attend: Tensor, named: Mapping[str, Labels], *, features: Sequence[int], title: str
 ) -> Figure:
-    """Draw how two texts become one cosine: hidden states (text, position, d_model), means, embeddings.
+    """Draw how two texts are compared: hidden states (text, position, d_model), means, embeddings, cosine.
 
-    `named` has the tokens of each text; the cosine is drawn between two neighbours. Two features are written.
-    `may_attend` (text, 1, 1, position) is False for padding.
+    `named` has the tokens of each text; cosines are drawn between neighbouring texts. Two features have
+    values. `may_attend` (text, 1, 1, position) is False for padding.
     """
     vectors, real = inputs.numbers_of(hidden, 3), inputs.numbers_of(may_attend, 4)[:, 0, 0] > 0
     shown_features, units, rows = [*features], [], []
@@ -106,7 +106,7 @@ def text_cosine(
             f"→ ÷ {length:.2f},\nits length",
             (unit, ["sign"]),
         ]
-    sums = []  # for each two neighbours, of the products: those written, the sum above 0, and that below
+    sums = []  # for each neighbouring pair: the written products, the positive and the negative sum
     for place, (one, other) in enumerate(pairwise(units), 1):
         products = one * other
         shown = "\n+ ".join(
@@ -125,7 +125,7 @@ def text_cosine(
 
 
 def _draw_sums(ax: Axes, sums: Sequence[tuple[str, float, float]], count: int) -> None:
-    """Draw left of each result the sums of the positive and of the negative products."""
+    """Draw the sums of the positive and of the negative products, on the left of each result."""
     results = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == LIT]
     for result, (shown, above, below) in zip(results, sums, strict=True):
         zero, middle, inch = result.get_x() - 2.6, result.get_y() + CELL / 2, 2.2
@@ -143,7 +143,7 @@ def _draw_sums(ax: Axes, sums: Sequence[tuple[str, float, float]], count: int) -
 
 
 def _draw_attention(ax: Axes, real: np.ndarray) -> None:
-    """Draw a line from each real token to every token, across the box that stands for the encoder."""
+    """Draw a line from each real token to every token, across the box of the encoder."""
     parts = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == NO]
     for part, below, is_real in zip(parts[::2], parts[1::2], real, strict=True):
         below.remove()
@@ -157,7 +157,7 @@ def _draw_attention(ax: Axes, real: np.ndarray) -> None:
 def mean_pooling(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
     """Draw the tokens of texts in a plane, and their means as arrows, without and with padding.
 
-    A text has real tokens and padding, each (token, 2). The cosines with the first mean are below the panels.
+    A text has real tokens and padding, each (token, 2). Cosines with the first mean are below the panels.
     """
     figure, panels = canvas(2, (3.4, 4.5), sharey=True)
     placed = []

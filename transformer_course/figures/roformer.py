@@ -13,13 +13,13 @@ from transformer_course.figures.colours import COMPONENTS, DARK, ROLES, SILVER, 
 from transformer_course.figures.layout import canvas, finished, two_decimals
 from transformer_course.figures.shapes import arrow, box, cells, line, plus, way
 
-LANES, SHOWN = 1.3, 6  # how far two lanes are from the middle; features of a vector that is drawn
+LANES, SHOWN = 1.3, 6  # distance of two lanes from the centre; number of drawn features
 
 
 def two_blocks(
     layer: nn.Module, block: nn.Module, x: torch.Tensor, tokens: Mapping[str, int], *, title: str
 ) -> Figure:
-    """Draw two tokens on their way through the paper's layer, and through the tutorial's block.
+    """Draw the path of two tokens through the paper's layer and through the tutorial's block.
 
     `x` is the input of both, (1, position, d_model); `tokens` maps each drawn token to its position.
     """
@@ -28,7 +28,7 @@ def two_blocks(
     drawn = (table[0, list(tokens.values())] for table in tables)
     weight, x, *more = (inputs.numbers_of(table, 2) for table in (block.output_projection.weight, *drawn))
     first, d_model = _typical(x, more[2:]), x.shape[1]
-    # The drawn ones come first, in each half of what is twice as wide, and of W's rows, too.
+    # Move the drawn features to the front, in each half of a concatenation, and likewise the rows of W.
     rolled = (np.roll(table.reshape(len(table), -1, d_model), -first, axis=2) for table in (x, weight, *more))
     x, weight, *more = (table.reshape(len(table), -1) for table in rolled)
     weight, joined, ends = np.roll(weight, -first, axis=0), more[:2], more[2:]
@@ -63,19 +63,19 @@ def two_blocks(
 
 
 def _typical(x: np.ndarray, ends: Sequence[np.ndarray]) -> int:
-    """Return the first of the SHOWN features whose cosines with x are closest to those of all features."""
+    """Return the first of SHOWN features whose cosines with x are closest to the cosines of all features."""
     wanted, starts = [_cosines(x, end) for end in ends], range(max(1, x.shape[1] - SHOWN + 1))
     parts = [[_cosines(*(v[:, start : start + SHOWN] for v in (x, end))) for end in ends] for start in starts]
     return int(np.abs(np.array(parts) - wanted).sum(axis=(1, 2)).argmin())
 
 
 def _cosines(x: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Return for each token the cosine of two vectors."""
+    """Return the cosine similarity of two vectors, for each token."""
     return (x * end).sum(axis=1) / np.linalg.norm(x, axis=1) / np.linalg.norm(end, axis=1)
 
 
 def _shown(vector: np.ndarray) -> np.ndarray:
-    """Return some features of a vector at length 1."""
+    """Return some features of a vector scaled to length 1."""
     return (vector / np.linalg.norm(vector))[:SHOWN]
 
 
@@ -119,7 +119,7 @@ def _draw_beside(ax: Axes, joined: Sequence[np.ndarray], weight: np.ndarray) -> 
             line(ax, (left + 0.96, row - tall / 2), (left + 0.96, row + tall / 2), width=2, zorder=4)
         arrow(ax, (10.7, row), (11.1, row), width=5, colour=DARK)
         corner = weight[:SHOWN, columns[columns < 2 * d_model]]
-        cells(ax, (11.15, row + 0.3), (0.9, 0.6), corner, np.abs(weight).max())  # the same W in each lane
+        cells(ax, (11.15, row + 0.3), (0.9, 0.6), corner, np.abs(weight).max())  # both lanes use the same W
         way(ax, (12.05, row), (12.25, row), (12.25, lane), (12.55, lane))
     ax.text(11.6, 0, "the same W,\nrandom", ha="center", va="center", size=8.5)
     for left, word in zip((4.15, 4.73, 5.21, 5.69, 6.27), "[A‖x]", strict=True):
@@ -163,7 +163,7 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
 
 
 def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, is_copy: bool) -> None:
-    """Draw a lane that computes query, key or value: by a Linear, or by adding to c."""
+    """Draw a lane that computes a query, key or value: with a linear layer, or by adding to c."""
     if is_copy:
         ax.plot([start, start + 0.25, start + 0.25], [0, 0, lane], color=DARK, linewidth=4, zorder=1)
         arrow(ax, (start + 0.25, lane), (7.0, lane), width=4, colour=DARK)
@@ -182,7 +182,7 @@ def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, i
     words = f"{role[0]} = c + …" if is_copy else role[0]
     place = (7.1 + wide / 2, "center") if is_copy else (7.2 + wide, "left")
     ax.text(place[0], lane, words, ha=place[1], va="center", size=8.5, zorder=5)
-    edge = wide + (7.1 if is_copy else 7.45)  # right of the vector, or of its name
+    edge = wide + (7.1 if is_copy else 7.45)  # the right edge of the vector or of its name
     if role != "value":
         arrow(ax, (edge, lane), (8.68, lane))
         box(ax, (8.98, lane), "rotate", (0.6, 0.36), COMPONENTS["positions"], letters=8)

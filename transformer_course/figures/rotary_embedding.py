@@ -17,7 +17,7 @@ from transformer_course.figures.lines import line_plot
 from transformer_course.figures.shapes import arrow
 from transformer_course.figures.vectors import arc_points, draw_angle, draw_start, named_arrow
 
-DIAL = 0.5  # inches, and those are the units of what is around it
+DIAL = 0.5  # inches, the unit of everything around it
 STAGES = {
     -0.31: "① project",
     -1.2: "② split into\npairs",
@@ -28,16 +28,16 @@ BOLD = {"ha": "center", "va": "center", "size": 8.5, "weight": "bold"}
 
 
 def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[int]) -> None:
-    """Draw how positions enter a score: project, split into pairs, rotate each, multiply and add.
+    """Draw how positions enter a score: project, split into pairs, rotate each pair, multiply and add.
 
-    `x` are the features of two tokens, whose query and key are compared. `maps` are the projections to d
-    features; i and i + d/2 are pair i, which is rotated by 10000^(−2i/d) radians per position.
+    `x` contains the features of two tokens, whose query and key are compared. `maps` are the projections to d
+    features; features i and i + d/2 form pair i, which is rotated by 10000^(−2i/d) radians per position.
     """
     vectors = [np.asarray(matrix) @ np.asarray(one) for matrix, one in zip(x.values(), maps, strict=True)]
     start = np.array([np.reshape(matrix, (2, -1)).T for matrix in vectors])  # (query or key, pair, 2)
     count = start.shape[1]
     speeds = 10_000.0 ** (-np.arange(count) / count)
-    whole = ax.get_subplotspec().is_first_row()  # in others the first two stages would be the same
+    whole = ax.get_subplotspec().is_first_row()  # in other rows, the first two stages would be the same
     angles = np.outer(places, speeds)
     (a, b), cos, sin = np.moveaxis(start, -1, 0), np.cos(angles), np.sin(angles)
     turned = np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)
@@ -62,7 +62,7 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
             style = {
                 "linewidth": (2.6, 0.8)[lane],
                 "edgecolor": pale(colour, (0.5, 1)[lane]),
-            }  # both are seen
+            }  # keep both visible
             ax.add_patch(Circle((middle, -2.1), np.hypot(*tip), fill=False, **style))
             named_arrow(ax, (middle, -2.1), tip, name, colour, turned[1 - lane, pair], rim)
             draw_start(ax, (middle, -2.1), tip, angles[lane, pair], colour)
@@ -79,7 +79,7 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
 
 
 def _write_stages(ax: Axes, stages: Sequence[tuple[float, str]]) -> None:
-    """Write the stages at the left, each at its height, and arrows between them."""
+    """Write the stages on the left, each at its height, with arrows between them."""
     for height, words in stages:
         ax.text(0, height, words, va="center", size=9)
     for (above, words), (below, others) in pairwise(stages):
@@ -88,7 +88,7 @@ def _write_stages(ax: Axes, stages: Sequence[tuple[float, str]]) -> None:
 
 
 def _draw_lane(ax: Axes, lane: int, words: str, row: Sequence[float], vector: np.ndarray) -> None:
-    """A token's features, and what its matrix makes of them: a query, or a key."""
+    """Draw the features of a token, and the query or key that its matrix computes from them."""
     (name, colour), left = list(ROLES.items())[lane], 0.95 + 4.25 * lane
     ax.text(left, 0, words, color=colour, **BOLD | {"ha": "left"})
     _draw_numbers(ax, left, -0.16, map(number, row), SILVER, 0.3)
@@ -113,7 +113,7 @@ def position_scores(
 ) -> Figure:
     """Draw the score of one query and one key at all positions (query position, key position).
 
-    Those at one distance are joined. In the first map the column and the row of the highest mean are framed.
+    Cells at one distance are connected. In the first map, the row and column of the highest mean have frames.
     """
     labels = "position of the key", "position of the query"
     figure, panels, tables = lay_tables(named, labels, bar)
@@ -130,7 +130,7 @@ def position_scores(
 
 
 def score_curves(distances: Sequence[float], scores: Mapping[str, Sequence[float]], *, title: str) -> Figure:
-    """Draw scores over the distance m − n of query and key, a panel for each pair, and mark the highest."""
+    """Draw scores over the distance m − n of query and key, a panel for each pair, and mark the maximum."""
     across = "← key before     distance m − n     key after →"
     style = {"xlabel": across, "ylabel": "score", "kind": "smooth", "below": True}
     figure = line_plot(distances, scores, title=title, **style)

@@ -32,7 +32,7 @@ def query_and_keys(queries: Tables, keys: Tables, token: str, *, title: str) -> 
     names = "reach along the query, {0} long", "scaled scores: reach × {0} ÷ √{1}", "weights: their softmax"
     for ax, name in zip(figure.axes, names, strict=True):
         ax.set_title(name.format(two_decimals(length), len(query)), size=9.5)
-    alt = "Each key falls at a right angle on the line of the query; the further it reaches, the more weight."
+    alt = "Each key is projected onto the line of the query; the further along it, the larger the weight."
     return finished(figure, title, alt)
 
 
@@ -63,9 +63,9 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray], ask
 
 # From x to the output, one cell at a time
 
-TOP = 4.4  # of the lower row
+TOP = 4.4  # y coordinate of the lower row
 
-# A matrix: the place of its upper left corner, in cells. Those of the lower row have one row for each token.
+# The upper left corner of each matrix, in cells. Matrices in the lower row have one row for each token.
 PLACES = {
     "x": (0, TOP),
     "W_Q": (4.1, 0),
@@ -80,8 +80,8 @@ PLACES = {
 }
 MIDDLE, FOOT = TOP + 1.5, TOP + 3
 
-# What goes into what: x into all three, by way of the room above; below, query and key into the scores, the
-# value into the output
+# The inputs of each matrix. Lines from x run above the matrices; in the lower row, query and key lead to the
+# scores, and the value to the output.
 WAYS = [
     [(3.55, MIDDLE), (3.55, 3.4), (8.65, 3.4), (8.65, MIDDLE), (9.2, MIDDLE)],
     [(8.65, 3.4), (13.75, 3.4), (13.75, MIDDLE), (14.3, MIDDLE)],
@@ -93,7 +93,7 @@ WAYS = [
     [(15.3, FOOT), (15.3, FOOT + 1.3), (25.4, FOOT + 1.3), (25.4, MIDDLE), (26, MIDDLE)],
 ]
 
-# A step: the matrix that it makes, and what of which matrix goes into one cell of it
+# Each step: the matrix that it computes, and the rows and columns on which one cell of it depends
 STEPS = {
     "query = x @ W_Q": ("query", {"x": "row", "W_Q": "column"}),
     "key = x @ W_K": ("key", {"x": "row", "W_K": "column"}),
@@ -102,21 +102,22 @@ STEPS = {
     "weights = softmax(scores ÷ √4)": ("weights", {"scores": "row"}),
     "output = weights @ value": ("output", {"weights": "row", "value": "column"}),
 }
-IN_SHORT = [step for step, (made, _) in STEPS.items() if made not in ("key", "value")]  # made as the query is
-ROW, COLUMN = 1, 1  # of the cell that is followed; for scores the column is the key's row
+IN_SHORT = [step for step, (made, _) in STEPS.items() if made not in ("key", "value")]  # all but key, value
+ROW, COLUMN = 1, 1  # the cell that is traced; for scores, the column is the row of the key
 KEY = 0
 COMES_OUT = {"facecolor": LIT, "edgecolor": "black"}
 HUES = {name: colour for role, colour in ROLES.items() for name in (role, f"W_{role[0].upper()}")}
 BRIDGE = [withStroke(linewidth=6, foreground="white")]
-TINT, LIGHT = 0.1, 0.35  # of a matrix's hue: everywhere in it, and where it goes in
+TINT, LIGHT = 0.1, 0.35  # the strength of the colour of a matrix: everywhere, and in its inputs
 
 
 def draw_attention_steps(
     ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]
 ) -> None:
-    """Draw all matrices of one head that are known at one of `STEPS`, and highlight what a cell depends on.
+    """Draw the matrices of one head that are known at one of `STEPS`, and highlight the inputs of one cell.
 
-    Of three tokens: x is (3, 3 features); W_Q and W_K map it to 4 features, W_V to 2. Any other step is all.
+    There are three tokens: x is (3, 3 features), W_Q and W_K project it to 4 features, W_V to 2. Any other
+        step draws everything.
     """
     tables = _worked_out(
         np.asarray(x, dtype=float), {name: np.asarray(stage) for name, stage in maps.items()}
@@ -138,11 +139,11 @@ def draw_attention_steps(
         if name in HUES:
             ax.add_patch(Rectangle((left, top), *table.T.shape, facecolor=pale(hue, TINT), zorder=0))
         ax.text(middle, TOP + 4.75, how.get(name, ""), ha="center", va="top", size=8.5)
-        if order and top:  # the token that is followed needs the keys and values of all
+        if order and top:  # the traced token needs the keys and values of all tokens
             rows = (top, left, table.shape[1], 3) if name in ("x", "key", "value") else None
             outline_cells(ax, [rows or (top + ROW, left, table.shape[1], 1)])
     for way in WAYS:
-        bridge = BRIDGE if way is WAYS[-1] else []  # over that of the query
+        bridge = BRIDGE if way is WAYS[-1] else []  # bridge the line of the query
         style = {"linewidth": 1.2, "zorder": 0, "path_effects": bridge, "solid_capstyle": "butt"}
         ax.plot(*np.transpose(way[:-1]), color=DARK, **style)
         arrow(ax, *way[-2:], colour=DARK, gap=0)
@@ -165,10 +166,10 @@ def draw_attention_steps(
 
 
 def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str, *, highlight: bool) -> str:
-    """Mark the cell that a step makes, light what goes into it if `highlight`, return its arithmetic."""
+    """Mark the cell that a step computes, with its inputs if `highlight`, and return its arithmetic."""
     made, made_of = STEPS[step]
     parts = []
-    for name, part in made_of.items():  # a row, a column, or the key's row
+    for name, part in made_of.items():  # a row, a column, or the row of the key
         (left, top), (rows, columns) = PLACES[name], tables[name].shape
         is_column, row = part == "column", KEY if part == "match" else ROW
         parts.append(tables[name][:, COLUMN] if is_column else tables[name][row])
@@ -179,8 +180,8 @@ def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str, *, highli
     cell = (ROW, KEY if made in ("scores", "weights") else COLUMN)
     left, top = PLACES[made]
     ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, zorder=2, **COMES_OUT))
-    equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
-    if made == "weights":  # of a row's scores: one of its shares
+    equals = "≈" if made in ("weights", "output") else "="  # computed from rounded numbers
+    if made == "weights":  # one weight from the scores of a row
         grown = [number(score) for score in np.exp(parts[0] / np.sqrt(4))]
         arithmetic = (
             f"exp({number(parts[0][KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
@@ -203,7 +204,7 @@ def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.n
 
 
 def _texts(table: np.ndarray, digits: int = 2) -> np.ndarray:
-    """A table's numbers as words: all whole, or all with decimals."""
+    """The values of a table as texts: all without decimals, or all with them."""
     is_whole = (table == table.round()).all()
     return np.vectorize(lambda value: number(value) if is_whole else two_decimals(value, digits))(table)
 
@@ -220,11 +221,11 @@ def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray, *, is_known
 def weighted_sum(
     weights: Sequence[float], values: Matrix, tokens: Labels, *, query: str, title: str = ""
 ) -> Figure:
-    """Draw values (token, 2) as arrows; next to them, each times its weight, end to end: the output."""
+    """Draw values (token, 2) as arrows; next to them, the weighted values end to end, and their sum."""
     weights = inputs.numbers_of(weights, 1, name="weights")
     values = inputs.numbers_of(values, 2, name="values")
     steps = np.concatenate([np.zeros((1, 2)), np.cumsum(weights[:, None] * values, axis=0)])
-    drawn = np.concatenate([values, steps])  # the steps begin at 0
+    drawn = np.concatenate([values, steps])  # the first step begins at 0
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     room = 0.14 * ((high - low).max() or 1.0)
     figure, (left, right) = canvas(2, (4.1, 4.1))
@@ -233,11 +234,11 @@ def weighted_sum(
     for token, weight, value, start in zip(tokens, weights, values, steps[:-1], strict=True):
         named_arrow(left, (0, 0), value, token, colour)
         arrow(right, start, start + weight * value, **style, colour=colour)
-        aside = np.array([value[1], -value[0]]) / (np.hypot(*value) or 1.0)  # to the right of its middle
+        aside = np.array([value[1], -value[0]]) / (np.hypot(*value) or 1.0)  # to the right of its centre
         sides = {"ha": "left" if aside[0] > 0.1 else "center", "va": "top" if aside[1] < -0.1 else "center"}
         words = f"{two_decimals(weight, 3)} × {token}"
         right.annotate(words, start + weight * value / 2, 6 * aside, **bold, **sides, color=colour)
-    arrow(right, (0, 0), steps[-1], **style | {"zorder": 2}, colour=HERO)  # its head below the last one's
+    arrow(right, (0, 0), steps[-1], **style | {"zorder": 2}, colour=HERO)  # drawn below the last value
     words = f"output ({', '.join(map(two_decimals, steps[-1]))})"
     right.annotate(words, steps[-1], (0, 6), **bold, ha="center", color=HERO)
     for ax, name in ((left, "the values"), (right, f"output of “{query}”: values × weights")):
@@ -245,5 +246,5 @@ def weighted_sum(
         ax.set(xlim=(low[0] - room, high[0] + 2 * room), ylim=(low[1] - room, high[1] + room))
         ax.grid(alpha=0.3)
     left.set_ylabel("feature 1 of the value")
-    alt = "Left, the value of each token; right, each value times its weight, end to end: the output."
+    alt = "Left: the value of each token. Right: each value times its weight, end to end up to the output."
     return finished(figure, title, alt)

@@ -20,16 +20,16 @@ Place = tuple[int, int]
 def neuron_activations(
     named: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, legend: tuple[str, str], title: str
 ) -> Figure:
-    """Draw one row per neuron: its activation for each word of its own kind, and for all other words."""
+    """Draw a row per neuron: its activation for the words of its own kind, and for all other words."""
     figure, _ = _strips(named, legend, 7.4, MARK, "activation")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return finished(figure, title, "A row for each neuron, a mark for each word, at the neuron's activation.")
 
 
 def search_results(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, title: str) -> Figure:
-    """Draw a row for each question: its cosines with the right text and the others, and the text found.
+    """Draw a row for each question: its cosines with the correct text and the others, and the result.
 
-    `cosines` are (question, text); `answers` has for each question the index of its text.
+    `cosines` are (question, text); `answers` has the index of the correct text for each question.
     """
     table = inputs.labelled(cosines, [*answers], texts)
     both = zip(answers.items(), table, strict=True)
@@ -52,7 +52,7 @@ def search_results(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *
             words = f" should be: {two_decimals(table[row, right])}  {texts[right]}"
             ax.text(1, row, words, va="top", color=DARK, **style | {"size": 8.5})
     ax.text(1, -0.75, " largest cosine, and its notice", weight="bold", va="center", **style)
-    alt = "A row for each question: a dot is the right notice, a stroke another; on the right, the result."
+    alt = "A row for each question: a dot is the correct notice, strokes are others; right, the result."
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return finished(figure, title, alt)
 
@@ -60,7 +60,7 @@ def search_results(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *
 def _strips(
     rows: Mapping[str, tuple], legend: tuple[str, str], width: float, colour: str, xlabel: str
 ) -> tuple[Figure, Axes]:
-    """Return a figure and its panel: a row per name, its own numbers as dots, all the others as strokes."""
+    """Return a figure and its panel, with a row per name: its own values as dots, all others as strokes."""
     figure, (ax,) = canvas(1, (width, 1.1 + 0.34 * len(rows)))
     import seaborn
 
@@ -72,7 +72,7 @@ def _strips(
         before = len(ax.collections)
         style |= {"size": size, "order": places, "legend": False}
         seaborn.stripplot(x=np.concatenate(marks), y=y, orient="h", jitter=False, ax=ax, **style)
-        ax.collections[before].set_label(legend[kind])  # of the first row: it stands for all in the legend
+        ax.collections[before].set_label(legend[kind])  # one row is enough for the legend
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
@@ -82,10 +82,10 @@ def _strips(
 def roofline(
     peak: float, bandwidth: float, parts: Mapping[str, tuple[float, float]], *, title: str
 ) -> Figure:
-    """Draw a machine's roofline, from its peak FLOP/s and its memory bandwidth, and the parts of a model.
+    """Draw the roofline of a machine, from its peak FLOP/s and memory bandwidth, and the parts of a model.
 
-    A part is given by its arithmetic intensity (FLOPs per byte) and the FLOP/s that it reached. If it is
-    above the slope, its data came from the cache.
+    A part has its arithmetic intensity (FLOPs per byte) and the FLOP/s that it reached. A part above the
+    slope read its data from the cache.
     """
     x, y = inputs.numbers_of(list(parts.values()), 2, name="parts").T
     ridge = peak / bandwidth
@@ -123,10 +123,10 @@ def head_scatter(
     marked: Mapping[Place, str] | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw every head as a point, coloured by its layer: one number across, another up on a log scale.
+    """Draw every head as a point, coloured by its layer; the y axis is logarithmic.
 
-    The pairs of matrices (layers, heads), across and up, go by the name of what goes across; `ylabel` is what
-    goes up. `marked` names some heads, by (layer, head).
+    Each pair of matrices (layers, heads) has the x and the y values, and is named after the x values;
+    `ylabel` names the y values. `marked` names some heads, by (layer, head).
     """
     import seaborn
 

@@ -1,4 +1,4 @@
-"""Boxes, arrows, cells and weighted lines, of which drawings are made."""
+"""Boxes, arrows, cells and weighted lines: the elements of drawings."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,8 +9,8 @@ from matplotlib.text import Annotation
 
 from transformer_course.figures.colours import DARK, GREY, HERO, SIGNED
 
-FAINT, FAINT_IN_WEB = 0.035, 0.1  # a smaller weight has no line; none in a web unless it is highlighted
-WIDTH = 6.0  # points, of a weight of 1
+FAINT, FAINT_IN_WEB = 0.035, 0.1  # smaller weights have no line; in a web, unless highlighted
+WIDTH = 6.0  # the line width of a weight of 1, in points
 
 
 def draw_weight_lines(
@@ -26,12 +26,12 @@ def draw_weight_lines(
     drop: float = 0.0,
     least: float = 0.0,
 ) -> None:
-    """Draw a line from each key to each query, as wide as the weight (query, key), from left to right.
+    """Draw a line from each key to each query, with a width proportional to the weight (query, key).
 
-    Keys stand at ends[0], queries at ends[1], in lanes `at` 0, 1, … if None; `upright` lets the lines go up.
-    They end so far below a query's lane as they `drop`. `highlight` is 2 for the highlighted lines, which are
-    at `least` so many points wide, 1 for those of the same query, and else 0; these lie below, so
-    `faint` that where they lie over each other they are seen as several.
+    Keys are at x = ends[0] and queries at ends[1], in lanes `at`, by default 0, 1, …; with `upright`, lines
+    go up. Lines end `drop` below the lane of the query. `highlight` is 2 for highlighted lines, which have at
+    least the width `least`, 1 for other lines of the same query, and otherwise 0. Lines with 0 are drawn
+    first, with the opacity `faint`, so that overlapping lines can be distinguished.
     """
     highlight = np.broadcast_to(highlight, weights.shape)
     drawn = sorted(np.argwhere(weights > FAINT).tolist(), key=lambda place: highlight[*place])
@@ -47,7 +47,7 @@ def draw_weight_lines(
 Point = tuple[float, float]
 
 
-# What drawings are made of
+# Elements of drawings
 
 
 def box(
@@ -63,7 +63,7 @@ def box(
     rounding: float = 0.1,
     **edge: object,
 ) -> None:
-    """Draw a box of (width, height) around its middle, with its label there, or so much further up."""
+    """Draw a box of size (width, height) around its centre, with its label there, or `label_up` above it."""
     corner = middle[0] - size[0] / 2, middle[1] - size[1] / 2
     style = {"edgecolor": "black", "boxstyle": f"round,pad=0,rounding_size={rounding}", "zorder": 3} | edge
     ax.add_patch(FancyBboxPatch(corner, *size, facecolor=colour, **style))
@@ -82,14 +82,14 @@ def arrow(
     gap: float = 2.0,
     first_gap: float | None = None,
 ) -> Annotation:
-    """Draw an arrow from start to end but for a gap, in points; below boxes and sums."""
+    """Draw an arrow from start to end, with gaps in points at both ends, below boxes and sums."""
     first = gap if first_gap is None else first_gap
     properties = {"arrowstyle": "-|>", "color": colour, "lw": width, "shrinkA": first, "shrinkB": gap}
     return ax.annotate("", end, start, arrowprops=properties, zorder=zorder)
 
 
 def plus(ax: Axes, middle: Point, radius: float = 0.2) -> None:
-    """Draw a sum: a plus in a circle."""
+    """Draw an addition: a plus sign in a circle."""
     ax.add_patch(Circle(middle, radius, facecolor="white", edgecolor="black", zorder=3))
     ax.text(*middle, "+", ha="center", va="center", size=8 + 20 * radius, zorder=4)
 
@@ -97,7 +97,7 @@ def plus(ax: Axes, middle: Point, radius: float = 0.2) -> None:
 def cells(
     ax: Axes, corner: Point, size: Point, table: np.ndarray, reach: float = 1.0, **style: object
 ) -> QuadMesh:
-    """Draw a table's cells in a frame, below its upper left corner; colours go from −reach to reach."""
+    """Draw the cells of a table with a frame, from its upper left corner; colours go from −reach to reach."""
     rows, columns = table.shape
     across = corner[0] + np.linspace(0, size[0], columns + 1)
     down = corner[1] - np.linspace(0, size[1], rows + 1)
@@ -113,12 +113,12 @@ def line(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 2) -> None:
 
 
 def way(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 4) -> None:
-    """Draw a line through the points, its last piece an arrow."""
+    """Draw a line through the points that ends in an arrow."""
     line(ax, *points[:-1], width=width, zorder=zorder)
     arrow(ax, points[-2], points[-1], width=width, zorder=zorder, first_gap=0 if points[2:] else None)
 
 
 # MiniLM and ModernBERT
 
-FRAME = "#f4f4f4"  # of a layer
+FRAME = "#f4f4f4"  # the background of a layer
 DASHED = {"linestyle": "--"}

@@ -1,4 +1,4 @@
-"""A slider over pictures, and what widgets leave on a page where no kernel runs."""
+"""A slider over figures, and the output that remains on pages without a kernel."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -11,32 +11,32 @@ from matplotlib.figure import Figure
 from transformer_course.figures.layout import WIDEST, Size, canvas, finished, number
 from transformer_course.figures.png import mime_bundle
 
-WIDE = {"description_width": "initial"}  # room for a whole description
+WIDE = {"description_width": "initial"}  # show the whole description
 Stop = float | str
 
 
 def publish(box: ipywidgets.Widget, data: dict, metadata: dict) -> None:
-    """Show widgets, and below them the picture that is left where no kernel runs.
+    """Show widgets, and below them the figure that remains where no kernel runs.
 
-    Two outputs, because widgets whose kernel has ended would hide a picture in the same output.
+    They are two outputs, because a widget without a kernel would hide a figure in the same output.
     """
     publish_widget(box)
     publish_display_data(data, metadata)
 
 
 def publish_widget(box: ipywidgets.Widget) -> None:
-    """Show widgets, without the text that IPython adds: nothing of them is stored, or compared by nbval."""
+    """Show widgets without the text that IPython adds, so that nothing is stored or compared by nbval."""
     widget = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
     publish_display_data({"application/vnd.jupyter.widget-view+json": widget})
 
 
 def as_html(shown: Figure | str) -> str:
-    """A picture with its alternative text, or words as they stand: the form that a widget can show."""
+    """An <img> with its alternative text for a figure, or the text itself, as HTML for a widget."""
     return f"<pre>{escape(shown)}</pre>" if isinstance(shown, str) else mime_bundle(shown)[0]["text/html"]
 
 
 def status_html(text: str) -> str:
-    """Words that a screen reader tells when they change."""
+    """Text that a screen reader announces when it changes."""
     return f'<p role="status">{escape(text)}</p>'
 
 
@@ -56,17 +56,19 @@ def slider(
     across: int | None = None,
     then: float | None = None,
 ) -> None:
-    """Show a slider over pictures that are drawn beforehand, so that it moves at once, also on the site.
+    """Show a slider over figures that are drawn in advance, so that it reacts at once, also on the site.
 
-    A page without a kernel and without scripts, such as a code host's, shows a strip of some of them.
+    Without a kernel and without scripts, for example on a code host, a page shows a strip of some of them.
 
     Args:
-        draw: draws the picture for one value into the given axes, `size` inches large.
-        name, values: what moves, and where it stops, numbers or names; it begins at the first of the strip.
-        strip: the values of the strip, so many `across` in a row, or all of them.
-        title, alt: of every picture.
-        then: height of a strip's other rows, if they repeat less than the first has.
-        bar: label of a colour bar for all pictures, which then share one scale; none if empty.
+        draw: draws the figure for one value into the given axes, which are `size` inches large.
+        name, values: the label and the stops of the slider, numbers or names; it starts at the first of the
+            strip.
+        strip: the values in the strip.
+        across: the number of figures in a row of the strip; all of them if None.
+        title, alt: title and alternative text of every figure.
+        then: height of further rows of the strip, if they repeat less than the first row has.
+        bar: label of a colour bar for all figures, which then share one scale; none if empty.
     """
 
     def drawn(stops: Sequence[Stop]) -> Figure:
@@ -80,7 +82,7 @@ def slider(
             ax.set_title(_called(name, value), loc="left" if across == 1 else "center")
         ticks = [[label.get_text() for label in ax.get_yticklabels()] for ax in panels]
         for place, ax in enumerate(panels[1:], 1):
-            ax.set_ylabel("")  # that of the first, and so are the same tokens beside it
+            ax.set_ylabel("")  # only the first has a label, and equal token labels appear once
             ax.tick_params(labelleft=place % columns == 0 or ticks[place] != ticks[0])
         if bar:
             figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)

@@ -27,22 +27,23 @@ from transformer_course.figures.png import mime_bundle
 from transformer_course.figures.shapes import Point, arrow, box, line, way
 from transformer_course.figures.sliders import as_html, publish, status_html
 
-KEPT_AT = 0.95, 2.37, 3.79, 5.21  # right of a query: the three numbers that it keeps, and their end
-HELD = {"one gradient": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what a ring's piece is
+KEPT_AT = 0.95, 2.37, 3.79, 5.21  # x coordinates of the three numbers kept for a query, and their right end
+HELD = {"one gradient": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # the content of a piece
 
 
 def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values: Matrix) -> None:
-    """Draw scores (query_pos, key_pos) while a fused kernel is at a tile of this (height, width).
+    """Draw scores (query_pos, key_pos) while a fused kernel processes a tile of this (height, width).
 
-    At the right stand the numbers that it keeps for each query, below how the tile's first comes to its own,
-    by pencil: every number is rounded to two decimals before it is used. The values are (key_pos,).
+    On the right are the numbers that it keeps for each query, below them how they are computed for the first
+    query of the tile. As on paper, every number is rounded to two decimals before it is used. The values are
+    (key_pos,).
     """
     table = inputs.numbers_of(scores, 2, name="the scores").round(2)
     (rows, columns), (height, width) = table.shape, size
     across = columns // width
     top, left = tile // across * height, tile % across * width
-    order = np.arange(rows)[:, None] // height * across + np.arange(columns) // width  # of each cell's tile
-    here, states = order == tile, np.sign(order - tile)  # -1: forgotten, 0: in the cache, 1: not read yet
+    order = np.arange(rows)[:, None] // height * across + np.arange(columns) // width  # the tile of each cell
+    here, states = order == tile, np.sign(order - tile)  # -1: discarded, 0: in the cache, 1: not read yet
     colours = ListedColormap([PALE[2], COMPONENTS["scores"], "white"])
     values = inputs.numbers_of(values, 1).round(2)
     keys = [f"k{i}" for i in range(columns)]
@@ -60,7 +61,7 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
             "linewidth": 0.4,
             "rounding": 0,
             "zorder": 1.5,
-        }  # one piece, without lines
+        }  # a single piece, without lines
         box(ax, middle, word, (width, height), ground, letters=8, **style)
     for row in range(top + height):
         last = tile % across if row >= top else across - 1
@@ -81,7 +82,7 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
 
 
 def _by_pencil(scores: np.ndarray, values: np.ndarray, width: int) -> list[tuple[float, float, float, str]]:
-    """What is kept of a query after each tile: largest score, sum, mixture; how they come."""
+    """The numbers kept for a query after each tile: maximum, sum, weighted sum; and their calculation."""
     kept, old, held = [], -np.inf, np.zeros(2)
     for here, own in zip(scores.reshape(-1, width), values.reshape(-1, width), strict=True):
         most = max(old, *here)
@@ -117,9 +118,9 @@ def _draw_kept(
     is_done: bool,
     is_past: bool,
 ) -> None:
-    """Write a query's largest score and its two sums; those that the largest changes as it grows have frames.
+    """Write the largest score of a query and its two sums; sums that a larger score rescales have frames.
 
-    Where it is done, one sum is divided by the other; once that is past, this alone is kept.
+    When it is done, one sum is divided by the other; after that, only the quotient is kept.
     """
     was, now = ([two_decimals(number) for number in three] for three in (before, kept))
     words = [f"{one}\n→ {other}" if grows else other for one, other in zip(was, now, strict=True)]
@@ -135,12 +136,12 @@ def _draw_kept(
 
 
 def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) -> Figure:
-    """Draw what attention of one head moves between slow memory and the cache: in three steps, and fused.
+    """Draw the memory traffic of one attention head between slow memory and cache: in three steps, and fused.
 
     Tensors are drawn to scale. A number has `size` bytes; the fused kernel reads `block` keys at a time.
     """
-    thin, wide = n * d_head * size, n * n * size  # the bytes of q, and of a map
-    # What lies in memory, row by row; jobs of the cache; reads, (row, job, bytes); writes, (job, row, bytes)
+    thin, wide = n * d_head * size, n * n * size  # bytes of q, and of an attention map
+    # Rows of memory; steps in the cache; reads (row, step, bytes); writes (step, row, bytes)
     rows = [["q", "k"], ["scores"], ["v", "weights"], ["output"]], [["q"], ["k"], ["v"], ["output"]]
     rounds = f"{n // block} rounds, each with\nthe next {block} keys; old\nscores are dropped\n"
     steps = ["q · k", "softmax", "weights · v", "nothing stays here\nbetween the steps"]
@@ -163,12 +164,12 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
             _carry(ax, (3.1, -0.62 - job), (1.85, -row), held[row][-1], count, wide)
         total = sum(count for *_, count in reads[way_of] + writes[way_of])
         ax.set_title(f"{name}: {total / 1000:,.0f} kB moved")
-    for foot in (-1.35, -2.35):  # the blocks of k, and of v
+    for foot in (-1.35, -2.35):  # blocks of k and of v
         ax.hlines(foot + 0.7 * np.arange(block, n, block) / n, 1.73, 1.83, color=NO, linewidth=1, zorder=6)
     ax.text(0.6, -1.5, "the scores are\nnever stored here", ha="center", va="center", size=8, zorder=5)
     for y in (-0.71, -1.71):
         way(ax, (3.78, y), (3.78, y - 0.58))
-        foot = 2 * y + 1  # both of a row are read: q and k, v and the weights
+        foot = 2 * y + 1  # both tensors of a row are read: q and k, v and the weights
         line(panels[0], (0.83, foot + 0.06), (0.83, foot), (1.76, foot), (1.76, foot + 0.06), zorder=5)
     panels[1].plot((4.43, 4.55, 4.55), (-2.5, -2.5, -0.5), "--", color="black", linewidth=1.4, zorder=4)
     arrow(panels[1], (4.55, -0.5), (4.43, -0.5), zorder=4, gap=0)
@@ -178,7 +179,7 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
 
 
 def _draw_memories(ax: Axes, rows: Sequence[Sequence[str]], jobs: Sequence[str], n: int, d_head: int) -> None:
-    """Draw the tensors that lie in slow memory, a map as a square, and beside them what the cache is for."""
+    """Draw the tensors in slow memory, attention maps as squares, and next to them the steps in the cache."""
     for name, middle, width, colour in (("slow memory", 0.92, 1.92, NO), ("cache", 3.83, 1.54, LIT)):
         box(ax, (middle, -1.5), name, (width, 4.3), colour, label_up=2.0, weight="bold", linewidth=0.8)
     for y, names in enumerate(rows):
@@ -199,17 +200,17 @@ def _draw_memories(ax: Axes, rows: Sequence[Sequence[str]], jobs: Sequence[str],
 
 
 def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int) -> None:
-    """Draw an arrow as thick as its bytes are many, and write what it carries, and how many bytes."""
+    """Draw an arrow with a width proportional to its bytes, and write what it moves, and how many bytes."""
     arrow(ax, start, end, colour=HERO, width=1 + 3 * count / most, zorder=5)
     x, y = np.add(start, end) / 2
     style = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "color": HERO, "zorder": 6}
     ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-    what = what.replace(", w", ",\nw")  # of the thickest, to be narrow
+    what = what.replace(", w", ",\nw")  # break the label of the widest arrow
     ax.text(x, y, f"{what}\n{number(count / 1000)} kB", bbox=ground, **style)
 
 
 def ring_of_three(*, title: str) -> Figure:
-    """Draw three workers in a ring, round by round: the pieces that each holds, and what it sends on."""
+    """Draw three workers in a ring, round by round: the pieces that each holds, and what it sends."""
     held = [[letter] * 3 for letter in "abc"]
     figure, panels = canvas(6, (WIDEST / 3, 1.75), (0, 0.5), columns=3)
     for r, ax in enumerate(panels[1:]):
@@ -223,7 +224,7 @@ def ring_of_three(*, title: str) -> Figure:
             held[(w + 1) % 3][piece] = sums if lap else sums + held[(w + 1) % 3][piece]
     corners = [(0.6, 0.2), (2.0, -2.2), (-0.8, -2.2)]
     for w, (x, y) in enumerate(corners):
-        gap = 28 + 12 * (w == 1)  # boxes are wide
+        gap = 28 + 12 * (w == 1)  # boxes are wider than high
         arrow(panels[0], (x, y), corners[(w + 1) % 3], colour=HERO, width=1.8, gap=gap)
         box(panels[0], (x, y), f"worker {w}\ngradient {'abc'[w]}", (1.2, 0.8), letters=8)
     panels[0].set_title("the ring")
@@ -232,12 +233,12 @@ def ring_of_three(*, title: str) -> Figure:
         ax.set_axis_off()
     sent_next = {"sent in this round": {"fill": False, "edgecolor": HERO, "linewidth": 2.2}}
     legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in HELD.items()} | sent_next)
-    alt = "The ring; then each worker's three pieces before each round; the framed pieces are sent in it."
+    alt = "The ring, and each worker's three pieces before each round; framed pieces are sent in that round."
     return finished(figure, title, alt)
 
 
 def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> None:
-    """Draw a row of pieces for each worker; an arrow goes down to the next, from the last to the first."""
+    """Draw a row of pieces for each worker, with arrows from each worker to the next one in the ring."""
     for w, pieces in enumerate(held):
         ax.text(-0.62, -w, f"worker {w}", ha="right", va="center", size=8.5)
         for piece, sums in enumerate(pieces):
@@ -253,22 +254,21 @@ def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> 
             ax.text(1.06 * piece - 0.1, (start + end) / 2, word, ha="right", va="center", size=8, color=HERO)
 
 
-# A measurement on the reader's machine
+# Measurements on the machine of the reader
 
-EXAMPLES = Path(__file__).with_name("examples.json")  # what was measured elsewhere, and where
-Numbers = Mapping[str, object]  # of what JSON knows
+EXAMPLES = Path(__file__).with_name("examples.json")  # example measurements, with the machine
+Numbers = Mapping[str, object]  # JSON values
 
 
 def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure | str]) -> None:
-    """Show a button that measures on this machine, and below it what was measured on another one.
+    """Show a button that measures on this machine, and below it an example measured on another one.
 
-    A page without a kernel, such as a code host's, shows the example alone, and so do stored notebooks: no
-    two machines, and no two runs, measure the same.
+    Stored notebooks, and pages without a kernel, show only the example, because no two runs measure the same.
 
     Args:
         name: of the example in examples.json, which `python -m benchmarks.examples` writes.
-        measure: returns numbers, made of what JSON knows.
-        draw: draws them, or tells them in lines; its second argument says where they were measured.
+        measure: returns the measurements as JSON values.
+        draw: returns a figure or text for them; its second argument says where they were measured.
     """
     examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
     still = draw(examples["numbers"][name], examples["machine"])
@@ -277,7 +277,7 @@ def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers,
 
 
 class Measurement(ipywidgets.VBox):
-    """The widgets: a button, words, and the picture of what was measured here."""
+    """The widgets: a button, a status line, and the figure of the measurements on this machine."""
 
     def __init__(self, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure | str]) -> None:
         self.measure, self.draw = measure, draw
@@ -294,7 +294,7 @@ class Measurement(ipywidgets.VBox):
             numbers = json.loads(json.dumps(self.measure()))
             self.picture.value = as_html(self.draw(numbers, "this machine"))
             self._say("Measured on this machine. Press again to see how much it varies.")
-        except Exception as error:  # a traceback would only reach a log that no learner looks at
+        except Exception as error:  # a traceback would go to a log that learners do not see
             self._say(f"This could not be measured: {error}".rstrip(".") + ".")
         finally:
             self.button.disabled = False

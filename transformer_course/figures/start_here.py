@@ -13,11 +13,11 @@ from transformer_course.figures.shapes import FAINT
 def draw_attention_arcs(
     ax: Axes, weights: Matrix, tokens: Labels, highlight: int, colour: str = HERO, dark: str = HERO
 ) -> None:
-    """Draw an arc from a token, framed, to each that it takes from, itself too; below, in `dark`, shares."""
+    """Draw arcs from a framed token to the tokens that it attends to, with the weights below, in `dark`."""
     row, turn = inputs.labelled(weights, tokens, tokens)[highlight], np.linspace(0, np.pi, 31)
     for key, (token, weight, text) in enumerate(zip(tokens, row, cell_texts(row), strict=True)):
         apart, is_drawn = (highlight - key) / 2, weight > FAINT
-        if is_drawn:  # a loop, to the token itself
+        if is_drawn:  # a loop if the token attends to itself
             height = (2 * abs(apart) / len(tokens)) ** 0.5
             arc = key + apart + apart * np.cos(turn), height * np.sin(turn)
             loop = key + 0.28 * np.sin(2 * turn), 0.29 * (1 - np.cos(2 * turn))

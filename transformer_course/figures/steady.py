@@ -1,4 +1,4 @@
-"""A renderer that draws on a grid, so that machines which differ in a last digit draw the same pixels."""
+"""A renderer that rounds points to a grid, so that all machines draw the same pixels."""
 
 from collections.abc import Sequence
 
@@ -7,16 +7,16 @@ from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.path import Path
 from matplotlib.transforms import IdentityTransform, Transform
 
-GRID = 64  # points of the grid to a pixel; nobody sees the difference
-# Much is drawn exactly on half and quarter pixels: moved aside, these are no borders between grid points.
+GRID = 64  # grid points per pixel; the rounding is invisible
+# Shift the grid, because many points are exactly on half or quarter pixels, where rounding would be unstable.
 ASIDE = 0.3
 
 
 class SteadyRenderer(RendererAgg):
-    """Draws as matplotlib does, with every point moved to the grid.
+    """Matplotlib's renderer, with every point rounded to a grid.
 
-    nbval compares the picture in a page byte by byte, and a sine or a matrix product has other last digits
-    on another processor: where a line runs along the edge of a pixel, that is another shade.
+    nbval compares the HTML picture byte by byte. The last digits of a sine or a matrix product depend on the
+    processor, and can change the shade of a line along a pixel edge.
     """
 
     def _update_methods(self) -> None:
@@ -40,7 +40,7 @@ class SteadyRenderer(RendererAgg):
     def _draw_path_collection(
         self, gc, transform, paths, transforms, offsets, offset_transform, *style, **more
     ) -> None:
-        if len(transforms) == 0:  # else they come before `transform`: dots, whose offsets are their places
+        if len(transforms) == 0:  # if any, they apply before `transform`, as for dots
             paths, transform = [path_on_grid(path, transform) for path in paths], IdentityTransform()
         if len(offsets):
             offsets = on_grid(offset_transform.transform(offsets))
@@ -54,12 +54,12 @@ class SteadyRenderer(RendererAgg):
 
 
 def path_on_grid(path: Path, transform: Transform) -> Path:
-    """Return the path in pixels, its points on the grid."""
+    """Return the path in pixels, with its points on the grid."""
     moved = Path(on_grid(transform.transform(path.vertices)), path.codes)
     moved.should_simplify, moved.simplify_threshold = path.should_simplify, path.simplify_threshold
     return moved
 
 
 def on_grid(points: Sequence) -> np.ndarray:
-    """Return points, in pixels, moved to the grid."""
+    """Return points, in pixels, rounded to the grid."""
     return np.floor(np.ma.filled(np.ma.asarray(points, dtype=float), np.nan) * GRID + ASIDE) / GRID

@@ -1,4 +1,4 @@
-"""Figures of lesson 10: a gradient step, a linear probe, an ablation, digits, and a live training curve."""
+"""Figures of lesson 10: a gradient step, a linear probe, ablations, digits, and a live training curve."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ def gradient_step(
 ) -> Figure:
     """Draw one step of gradient descent with all its values, for weights (class, feature) and one input x.
 
-    The correct class is `right`; the gradient is clipped to the length `allowed`.
+    `right` is the correct class; the gradient is clipped to the norm `allowed`.
     """
     weights, x = inputs.numbers_of(weights, 2), inputs.numbers_of(x, 1)
     there, shares = _answer(weights, x, right)
@@ -82,16 +82,16 @@ def _answer(weights: np.ndarray, x: np.ndarray, right: int) -> tuple[list[Piece]
     return [*way, "→ −log\np(right)", loss], shares
 
 
-PROBE = LINES[4]  # its direction, and its scores
+PROBE = LINES[4]  # the direction of the probe, and its scores
 
 
 def linear_probe(
     points: Matrix, truth: Sequence[float], known: int, names: Labels, *, penalty: float = 1e-3, title: str
 ) -> Figure:
-    """Draw the linear probe that fits the first `known` points (point, 2), whose truth is 1 or −1.
+    """Draw a linear probe, fitted to the first `known` points (point, 2) with the targets `truth`, 1 or −1.
 
-    The left panel shows the plane, with new points edged, with w and the line on which w · x + c is 0; the
-    right panel shows each point's score w · x + c. `names` are the names of the labels 1 and −1.
+    The left panel shows the plane with w and the line w · x + c = 0; new points have a thick edge. The right
+    panel shows the score w · x + c of each point. `names` are the names of the labels 1 and −1.
     """
     points, truth = inputs.numbers_of(points, 2), inputs.numbers_of(truth, 1)
     with_one = np.c_[points, np.ones(len(points))]
@@ -99,7 +99,7 @@ def linear_probe(
     (*w, c) = np.linalg.solve(fitted.T @ fitted + penalty * np.eye(3), fitted.T @ truth[:known])
     scores, w = with_one @ [*w, c], np.array(w)
     figure, (plane, line) = canvas(2, (0, 0), (WIDEST, 3.9), width_ratios=(1.1, 1))
-    foot = -c * w / (w @ w)  # the point of the line that is nearest to 0
+    foot = -c * w / (w @ w)  # the point on the line closest to 0
     plane.axline(foot, foot + w[::-1] * (-1, 1), color=DARK, linestyle="--")
     length = np.linalg.norm(w)
     along, beside = w[::-1] / length * (-1, 1), {"textcoords": "offset points", "va": "center"}
@@ -122,8 +122,8 @@ def linear_probe(
         style = {"facecolor": "none", "edgecolor": HERO, "linewidth": 1.8, "label": "wrong"}
         ax.scatter(*places[known:][~right].T, s=190, **style)
     apart = np.linalg.norm(points[:, None] - points[known:], axis=-1)
-    apart[apart == 0] = np.inf  # a point and itself
-    place = known + apart.min(axis=0).argmax()  # the new point that is furthest from all others
+    apart[apart == 0] = np.inf  # ignore the distance of a point to itself
+    place = known + apart.min(axis=0).argmax()  # the new point that is furthest from all other points
     point, score = points[place], scores[place]
     plane.plot(
         *np.transpose([point, point - score * w / (w @ w)]),
@@ -153,9 +153,9 @@ def linear_probe(
 
 
 def weight_and_ablation(cases: Mapping[str, Tables], rows: Labels, *, title: str) -> Figure:
-    """Draw a row of panels for each case, and in each a bar, from 0 to 1, for each of the `rows`.
+    """Draw a row of panels for each case, with a bar from 0 to 1 for each of the `rows`.
 
-    The first measure is an attention weight; the others are error rates, with a line at guessing, 0.5.
+    The first measure is an attention weight, the others are error rates, with a line at chance level, 0.5.
     """
     count = len(next(iter(cases.values())))
     size = (WIDEST - 1.3) / count, 0.75 + 0.22 * len(rows)
@@ -179,10 +179,10 @@ def weight_and_ablation(cases: Mapping[str, Tables], rows: Labels, *, title: str
 def head_ablation(
     adds: Mapping[str, Sequence[Sequence[float]]], ablated: Sequence[Labels], words: Labels, *, title: str
 ) -> Figure:
-    """Draw what each part adds to the logits of `words`, and the predictions when some parts are ablated.
+    """Draw the contribution of each part to the logits of `words`, and the predictions after ablations.
 
     `adds` has for each of two sentences and each part, by name, a value for each word. Each group of
-    `ablated` parts is replaced by zero and by its mean over both sentences.
+    `ablated` parts is replaced by zero, and by its mean over both sentences.
     """
     parts, (first, second) = [*next(iter(adds.values()))], adds
     tables = np.array([[*sums_of_case.values()] for sums_of_case in adds.values()], dtype=float)
@@ -203,7 +203,7 @@ def head_ablation(
         meant = [right[which], right[1], *right[which : which + 1] * len(sums[2:])]
         added, says = [name], ["prediction"]
         for sums_of_case, word in zip(sums, meant, strict=True):
-            there = sums_of_case[which:]  # none of the second sentence where nothing is silenced
+            there = sums_of_case[which:]  # omit the second sentence if nothing is ablated
             added.append(([there[0]], result) if there else "")
             says.append(f"{words[there[0].argmax()]} {'✗✓'[int(there[0].argmax() == word)]}" if there else "")
         rows += [added, says]
@@ -225,7 +225,7 @@ def head_ablation(
 
 
 def training_curves(history: History, *, title: str, steps: int) -> Figure:
-    """Draw a run's loss, and beside it its accuracy where it was taken; `steps` is where the axis ends."""
+    """Draw the loss of a run, and next to it the measured accuracies; the x axis ends at `steps`."""
     figure, axes = canvas(1 + bool(history.scores), (3.9, 0), (0.2, 3.2))
     axes[0].plot(range(1, history.steps + 1), history.loss, color=LINES[0], linewidth=1.2)
     axes[0].set(ylabel="training loss (nats)", ylim=(min(0, axes[0].dataLim.y0), None))
@@ -235,7 +235,7 @@ def training_curves(history: History, *, title: str, steps: int) -> Figure:
     for ax in axes:
         ax.set(xlabel="step", xlim=(0, steps))
         ax.grid(alpha=0.3)
-    alt = "Left the training loss, right the score on held-out data, both over the steps."
+    alt = "Left: the training loss. Right: the score on held-out data. Both are plotted over the steps."
     return finished(figure, title, alt)
 
 
@@ -249,7 +249,7 @@ def image_attention(
     title: str,
     bar: str,
 ) -> Figure:
-    """Draw each image (rows, columns), one of `digits`; for each head, how much attention each patch gets.
+    """Draw each image (rows, columns), one of `digits`, and how much attention each head pays to each patch.
 
     `maps` are (image, head, patches), in reading order; a patch is given by its height and width.
     """
@@ -269,7 +269,7 @@ def image_attention(
     for ax, name in zip(panels, ["image", *names], strict=False):
         ax.set_title(name, fontsize=10)
     figure.colorbar(shown, ax=figure.axes, label=bar, shrink=0.7)
-    alt = "Left an image, to its right what each head attends to; the brighter, the more weight."
+    alt = "Left: an image. To its right: what each head attends to; brighter patches have more weight."
     return finished(figure, title, alt)
 
 
@@ -283,16 +283,16 @@ def _draw_ink(ax: Axes, image: np.ndarray, patch: tuple[int, int]) -> None:
     ax.spines[:].set(visible=True, color=GREY)
 
 
-REDRAWN_AFTER = 1.0  # seconds: seldom enough to leave the time to the training
+REDRAWN_AFTER = 1.0  # seconds; redrawing takes only a small part of the time
 
 
-# A curve that grows while a run goes on
+# A live training curve
 
 
 class LiveCurve(ProgressBar):
-    """A `watch` for `train` that shows a run: a bar, and under it the curves as far as they have come.
+    """A `watch` callback of `train` that shows a progress bar and the training curves so far.
 
-    Nothing of it is stored with the notebook.
+    Nothing of it is stored in the notebook.
     """
 
     def __init__(self) -> None:
@@ -300,7 +300,7 @@ class LiveCurve(ProgressBar):
         self.drawn_at = 0.0
 
     def __call__(self, history: History, config: TrainingConfig) -> None:
-        if self.bar is None:  # a new run: wait until there is a curve to see
+        if self.bar is None:  # a new run: the curve needs some steps first
             self.drawn_at = time.monotonic()
         super().__call__(history, config)
         if time.monotonic() - self.drawn_at > REDRAWN_AFTER or history.steps == config.steps:
@@ -315,4 +315,4 @@ class LiveCurve(ProgressBar):
         return bar
 
 
-live_curve = LiveCurve  # a lesson calls it as it calls a figure
+live_curve = LiveCurve  # lower case, since lessons call it like a figure

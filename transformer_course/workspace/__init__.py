@@ -1,1 +1,1 @@
-"""The learner's copies of the lessons, what was answered in them, and what it grows into."""
+"""The learner's workspace: copies of the lessons, saved answers, and the encoder built from them."""

@@ -1,9 +1,9 @@
-"""Open JupyterLab on the learner's copies of the lessons, brought up to date: `make lab`.
+"""Update the learner's copies of the lessons, and open them in JupyterLab: `make lab`.
 
     python -m transformer_course.workspace [--fresh 03] [--only-copies] [arguments of JupyterLab]
 
-Opens the lesson that was worked in last; the first time, lesson 00. With `--only-copies` it opens nothing:
-for containers, and for editors other than JupyterLab.
+Opens the lesson that was saved last; the first time, lesson 00. With `--only-copies` JupyterLab is not
+started, which is useful in containers and for other editors.
 """
 
 import argparse
@@ -23,14 +23,16 @@ NOTEBOOKS = ROOT / "notebooks"
 
 
 def main(arguments: list[str]) -> int:
-    """Return the status that the program ends with; JupyterLab ends it by itself."""
+    """Return the exit status; JupyterLab exits by itself."""
     parser = argparse.ArgumentParser(prog="make lab", description=__doc__.splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--fresh", metavar="03", help="a new copy of this lesson; yours is set aside")
+    parser.add_argument(
+        "--fresh", metavar="03", help="make a new copy of this lesson, and keep yours in before/"
+    )
     parser.add_argument("--only-copies", action="store_true", help="do not open JupyterLab")
     options, for_jupyterlab = parser.parse_known_args(arguments)
     running = _address_of_running()
     if running:
-        print(f"JupyterLab is open already: {running}\nLessons are brought up to date when it is closed.")
+        print(f"JupyterLab is already running: {running}\nLessons are updated the next time you start it.")
         if "--no-browser" not in for_jupyterlab:
             webbrowser.open(running)
         return 0
@@ -45,8 +47,8 @@ def main(arguments: list[str]) -> int:
     if options.only_copies:
         return 0
     lesson = copies.last_worked_in(WORKSPACE) or WORKSPACE / START.name
-    print(f"Opening {lesson.name} in {WORKSPACE}; Ctrl+C here ends JupyterLab.", flush=True)
-    # Kernels inherit it, so that a cell run too early says which cells to run first.
+    print(f"Opening {lesson.name} in {WORKSPACE}; press Ctrl+C here to stop JupyterLab.", flush=True)
+    # Kernels inherit this setting, so a NameError names the cell that has to be run first.
     os.environ.setdefault("PYTHONSTARTUP", str(Path(__file__).with_name("startup.py")))
     where = [f"--ServerApp.root_dir={WORKSPACE}", f"--LabApp.default_url=/lab/tree/{lesson.name}"]
     LabApp.launch_instance([*where, *for_jupyterlab])
@@ -54,7 +56,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _address_of_running() -> str:
-    """The address of a JupyterLab that is open on these copies; empty if there is none."""
+    """The address of a running JupyterLab that has these copies open; empty if there is none."""
     for server in list_running_servers():
         if Path(server["root_dir"]).resolve() == WORKSPACE.resolve():
             return f"{server['url']}lab?token={server['token']}"

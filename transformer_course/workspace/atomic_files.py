@@ -1,4 +1,4 @@
-"""The learner's folder, and how a file in it is written: whole, or not at all."""
+"""The learner's folder, and atomic writing: a file is replaced completely, or not at all."""
 
 import os
 from contextlib import suppress
@@ -7,21 +7,21 @@ from pathlib import Path
 
 from transformer_course.lessons import IS_ALONE, ROOT
 
-# make lab MY_LESSONS=<folder> puts it somewhere else. Of a lesson alone it lies beside the notebook, in whose
-# folder a kernel starts.
+# `make lab MY_LESSONS=<folder>` chooses another folder. Without a clone of the course, it is next to the
+# notebook, because a kernel starts in its notebook's folder.
 WORKSPACE = (Path.cwd() if IS_ALONE else ROOT) / (os.environ.get("MY_LESSONS") or "my_lessons")
-# In notebooks/, as in CI, no answer is saved or looked for.
+# In notebooks/, for example in CI, answers are neither saved nor loaded.
 IN_WORKSPACE = IS_ALONE or Path.cwd().resolve() == WORKSPACE.resolve()
 UNFINISHED = ".unfinished"
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file so that, killed at any point, either the old one or the new one is there.
+    """Write a file so that after an interruption either the old or the new content is there.
 
     Raises:
-        OSError: the file system refuses; the old file is as it was.
+        OSError: the file cannot be written; the old file is unchanged.
     """
-    path = path.resolve()  # of a link, the file that it stands for
+    path = path.resolve()  # write to the target of a link
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
     try:
@@ -35,14 +35,14 @@ def write(path: Path, data: bytes) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a killed process has left half written."""
+    """Remove the partial files that an interrupted process has left."""
     with suppress(OSError):
         for unfinished in folder.rglob(f".*{UNFINISHED}"):
             unfinished.unlink()
 
 
 def set_aside(path: Path) -> Path:
-    """Move a file into the folder `before` next to it, once for each content, and return its new place."""
+    """Move a file into the folder `before` next to it, once for each content, and return its new path."""
     folder, data = path.parent / "before", path.read_bytes()
     folder.mkdir(exist_ok=True)
     for number in count(1):

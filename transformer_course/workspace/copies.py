@@ -1,6 +1,6 @@
-"""Copies of the lessons in the learner's folder: made, and merged with newer lessons.
+"""Copy the lessons into the learner's folder, and merge newer versions of them into these copies.
 
-A copy's metadata says what it was made from: the lesson's file name, and a digest of each of its cells.
+The metadata of a copy records its origin: the lesson's file name and a digest of each of its cells.
 """
 
 import json
@@ -21,17 +21,17 @@ LESSONS = "[0-9][0-9]_*.ipynb"
 
 
 def update(notebooks: Path, workspace: Path) -> Iterator[str]:
-    """Copy the lessons that are missing, merge newer ones into the other copies, and say what was done.
+    """Copy the lessons that are missing, merge newer ones into the other copies, and yield what was done.
 
-    A lesson that cannot be read or a copy that cannot be written does not stop the rest.
+    A lesson that cannot be read, or a copy that cannot be written, does not stop the others.
     """
     remove_unfinished(workspace)
-    numbers = defaultdict(list)  # by what was done
+    numbers = defaultdict(list)  # the numbers of the lessons, by what was done
     for lesson in sorted(notebooks.glob(LESSONS)):
         try:
             done = _update_copy(lesson, workspace / lesson.name)
         except OSError as error:
-            done = f"could not be brought up to date ({error.strerror}). Your copy is as it was."
+            done = f"could not be updated ({error.strerror}). Your copy is unchanged."
         numbers[done].append(lesson.name[:2])
     numbers.pop("", None)
     yield from (f"{', '.join(numbers)} {done}" for done, numbers in numbers.items())
@@ -41,7 +41,7 @@ def _update_copy(shipped: Path, copy: Path) -> str:
     try:
         lesson = read(shipped)
     except ValueError:
-        return "cannot be read as it is shipped. Get the course's file again; your copy is as it was."
+        return "cannot be read: the course's file is damaged. Download it again; your copy is unchanged."
     if not copy.exists():
         write(copy, as_bytes(fresh(lesson, shipped.name)))
         return "copied."
@@ -51,44 +51,46 @@ def _update_copy(shipped: Path, copy: Path) -> str:
     except ValueError:
         kept = set_aside(copy)
         write(copy, as_bytes(fresh(lesson, shipped.name)))
-        return f"could not be read: it is in before/{kept.name} now, and a new copy in its place."
+        return f"could not be read. Your file is now before/{kept.name}, and a new copy replaces it."
     made_from = mine["metadata"].get(KEY, {})
     if made_from == origin(lesson, shipped.name):
         return ""
     merged = merge(mine["cells"], dict(made_from.get("cells", [])), lesson["cells"])
     if merged is None:
-        return "cannot be merged with the newer lesson: its cells have no ids (for a new copy: FRESH=NN)."
+        return "cannot be merged with the newer lesson: its cells have no ids. For a new copy: FRESH=NN."
     cells, notes = merged
     metadata = mine["metadata"] | {KEY: origin(lesson, shipped.name)}
     write(copy.parent / "before" / copy.name, data)
     if copy.read_bytes() != data:
-        return "is being saved by another program. It is brought up to date the next time."
+        return "is being saved by another program. It will be updated the next time."
     write(copy, as_bytes(lesson | {"cells": cells, "metadata": metadata}))
     os.utime(copy, times)
-    return "updated; what you wrote is kept" + (", notes show what the course has there." if notes else ".")
+    conflicts = " Notes show the course's new version of cells that you changed." if notes else ""
+    return f"updated; your changes are kept.{conflicts}"
 
 
 def merge(mine: list[Cell], base: dict[str, str], shipped: list[Cell]) -> tuple[list[Cell], int] | None:
-    """Merge a copy's cells with those of the newer lesson, by their ids; None if no id is known.
+    """Merge a copy's cells with the cells of the newer lesson, by their ids; None if no id is known.
 
-    What the learner has changed or added stays in its place, everything else is the newer lesson's. Where
-    both have changed a cell, a note above the learner's shows the lesson's. The notes are counted.
+    Cells that the learner has changed or added stay where they are; all others come from the newer lesson. If
+    both have changed a cell, a note above the learner's cell shows the lesson's. Also returns the number of
+    notes.
 
     Args:
         mine: the cells of the copy.
-        base: digests of the cells of the lesson that the copy was made from, by id; empty if unknown.
+        base: digests of the cells of the lesson that was copied, by id; empty if unknown.
         shipped: the cells of the newer lesson.
     """
     ids = {cell["id"] for cell in shipped}
     taken = set(ids)
-    copied: dict[str, Cell] = {}  # the lesson's cells in the copy
+    copied: dict[str, Cell] = {}  # cells of the lesson in the copy
     own = defaultdict(list)  # the learner's own cells, by the id of the lesson's cell that they follow
     last = ""
     for cell in mine:
         id = cell.get("id")
         if id in ids and id not in copied:
             copied[id], last = cell, id
-        elif id in ids or base.get(id) != digest(cell):  # else the lesson has it no more
+        elif id in ids or base.get(id) != digest(cell):  # otherwise the lesson no longer has this cell
             own[last].append(cell if id and id not in taken else cell | {"id": _new_id()})
             taken.add(id)
     if not copied:
@@ -97,7 +99,7 @@ def merge(mine: list[Cell], base: dict[str, str], shipped: list[Cell]) -> tuple[
     for cell in shipped:
         copy, was, now = copied.get(cell["id"]), base.get(cell["id"]), digest(cell)
         if copy is None and was == now:
-            pass  # the learner has taken it away
+            pass  # the learner has deleted it
         elif copy is None or digest(copy) == was != now:
             cells.append(_without_outputs(cell))
         else:
@@ -112,34 +114,34 @@ def merge(mine: list[Cell], base: dict[str, str], shipped: list[Cell]) -> tuple[
 def _note(cell: Cell) -> Cell:
     language = "python" if cell["cell_type"] == "code" else "markdown"
     text = (
-        "**Newer in the course.** You have changed the cell below, and so has the course. Yours stays; the "
-        "course's is this one. Delete this note when you don't need it any more.\n\n"
+        "**A newer version from the course.** You've changed the cell below, and the course has changed it "
+        "too. Your cell stays; this is the course's. Delete this note when you no longer need it.\n\n"
         f"````{language}\n{_text(cell)}\n````"
     )
     return {"cell_type": "markdown", "id": _new_id(), "metadata": {}, "source": text}
 
 
 def _new_id() -> str:
-    return uuid4().hex[:8]  # as JupyterLab makes them
+    return uuid4().hex[:8]  # in the format of JupyterLab
 
 
 def renew(number: str, notebooks: Path, workspace: Path) -> str:
-    """Set a lesson's copy aside, so that `update` makes a new one; return what there is to say.
+    """Move a lesson's copy to the folder `before`, so that `update` makes a new one; return a message.
 
     Raises:
-        ValueError: there is no lesson of that number.
+        ValueError: there is no lesson with this number.
     """
     lessons = sorted(notebooks.glob(f"{number}_*.ipynb")) if number.isdigit() else []
     if not lessons:
         raise ValueError(f"there is no lesson {number!r}: give the number of a lesson, such as 03")
     copy = workspace / lessons[0].name
     if not copy.exists():
-        return f"{number} had no copy."
-    return f"{number}: your copy is in before/{set_aside(copy).name} now."
+        return f"There is no copy of lesson {number} yet."
+    return f"Your copy of lesson {number} is now before/{set_aside(copy).name}."
 
 
 def last_worked_in(workspace: Path) -> Path | None:
-    """The copy that was saved last, of those in which a cell was run."""
+    """The copy that was saved last, among the copies in which a cell was run."""
     copies = [path for path in workspace.glob(LESSONS) if _was_run(path)]
     return max(copies, key=lambda copy: copy.stat().st_mtime, default=None)
 
@@ -155,8 +157,8 @@ def read(path: Path) -> Notebook:
     """Read a notebook.
 
     Raises:
-        OSError: there is no such file.
-        ValueError: it is no notebook.
+        OSError: the file cannot be read.
+        ValueError: the file is not a notebook.
     """
     try:
         notebook = json.loads(path.read_bytes())
@@ -169,23 +171,23 @@ def read(path: Path) -> Notebook:
 
 
 def as_bytes(notebook: Notebook) -> bytes:
-    """A notebook as a file; escapes say what UTF-8 cannot, such as half a character."""
+    """A notebook as the bytes of its file. ASCII only, since a lone surrogate has no UTF-8 encoding."""
     return (json.dumps(notebook, indent=1) + "\n").encode()
 
 
 def fresh(lesson: Notebook, name: str) -> Notebook:
-    """A copy of a lesson as nobody has run it, with what it was made from."""
+    """A copy of a lesson without outputs, with its origin in the metadata."""
     cells = [_without_outputs(cell) for cell in lesson["cells"]]
     return lesson | {"cells": cells, "metadata": lesson["metadata"] | {KEY: origin(lesson, name)}}
 
 
 def origin(lesson: Notebook, name: str) -> dict[str, Any]:
-    """What a copy was made from: the lesson's file, and its cells' ids and digests in order."""
+    """The origin of a copy: the name of the lesson, and the ids and digests of its cells, in order."""
     return {"lesson": name, "cells": [[cell.get("id"), digest(cell)] for cell in lesson["cells"]]}
 
 
 def digest(cell: Cell) -> str:
-    """A hash of a cell's kind and text, however its lines end."""
+    """A hash of a cell's type and text, independent of the line endings."""
     return sha256(json.dumps([cell["cell_type"], _text(cell)]).encode()).hexdigest()[:16]
 
 

@@ -1,6 +1,6 @@
-"""The learner's own encoder on one page: `my_encoder.py`, written anew with every right answer.
+"""The learner's own encoder in one file, `my_encoder.py`, which is rewritten with every correct answer.
 
-Its parts are saved answers; where there is none yet, the reference's part stands in, and says so.
+Its parts are saved answers. If there is none yet, the reference solution is used, and a comment says so.
 """
 
 import ast
@@ -14,9 +14,9 @@ from transformer_course.workspace import atomic_files
 from transformer_course.workspace.saved_answers import answer_file, plain_first, self_contained
 
 USUAL = "import math\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn"
-TITLE = '"""My encoder, as I wrote it in lessons 04 to 08. The course writes it anew when a part changes."""'
+TITLE = '"""My encoder, as I wrote it in lessons 04 to 08. The course rewrites it when a part changes."""'
 LAST = '''
-# The course's: MiniLM, built of the parts above.
+# From the course: MiniLM, built from the parts above.
 
 
 def minilm():
@@ -40,7 +40,7 @@ SIGNED = re.compile(r"\n# Unchanged since it was written: (\w+)\n$")
 
 
 def write(parts: Mapping[Exercise, bool]) -> None:
-    """Write the page. One that its owner has edited goes into the folder `before` first.
+    """Write the file. If the learner has edited it, the edited file is first moved to the folder `before`.
 
     Raises:
         OSError: the file cannot be written.
@@ -64,20 +64,20 @@ def _is_edited(content: str) -> bool:
 
 
 def text(parts: Mapping[Exercise, bool]) -> str:
-    """Return the page: imports, then the parts in their order, then what makes MiniLM of them.
+    """Return the source: the imports, the parts in order, and the function that builds MiniLM from them.
 
-    parts: whether there is a right answer to each
+    parts: whether each exercise has a saved correct answer
     """
     imports, defined, blocks = {LOADS, "from torch import nn"}, set(), []
     for part, is_solved in parts.items():
         if is_solved:
             mark, answer = "", answer_file(part.id).read_text(encoding="utf-8")
         else:
-            mark = ": the reference's, until yours is right"
+            mark = ": the reference solution, until yours is correct"
             answer = self_contained(part.name, [USUAL, part.shown])
         lines, body = _without_imports(answer)
         names = _defined_names(body)
-        for name in names & defined - {part.name}:  # a helper that another part has too
+        for name in names & defined - {part.name}:  # a helper function whose name another part uses too
             body = re.sub(rf"(?<![\w.]){name}\b", f"{name}_{part.id.replace('.', '_')}", body)
         defined |= names
         imports |= lines
@@ -87,7 +87,7 @@ def text(parts: Mapping[Exercise, bool]) -> str:
 
 
 def _without_imports(answer: str) -> tuple[set[str], str]:
-    """The imports of an answer, and the rest without the comment above them."""
+    """The imports of an answer, and the rest of it without its first comment."""
     lines, imports = answer.splitlines(), set()
     for node in reversed(ast.parse(answer).body):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -103,7 +103,7 @@ def _defined_names(body: str) -> set[str]:
 
 
 def build(parts: Mapping[Exercise, bool]) -> ModuleType:
-    """Return the page, run, as a module."""
+    """Run the source, and return it as a module."""
     module = ModuleType("my_encoder", "The learner's own encoder.")
     exec(compile(text(parts), "my_encoder.py", "exec"), vars(module))
     return module

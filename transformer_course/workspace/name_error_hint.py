@@ -1,4 +1,4 @@
-"""A sentence next to a NameError: which cell of the notebook has to be run first."""
+"""Add a hint to a NameError: which cell of the notebook has to be run first."""
 
 import ast
 import json
@@ -9,7 +9,7 @@ from IPython import InteractiveShell
 
 
 def watch(shell: InteractiveShell) -> None:
-    """From now on, a NameError about a name that a cell of this notebook defines comes with a sentence."""
+    """Print a hint before every NameError about a name that another cell of the notebook defines."""
     shell.set_custom_exc((NameError,), _show_with_hint)
 
 
@@ -17,14 +17,14 @@ def _show_with_hint(shell: InteractiveShell, kind: type, error: NameError, trace
     line = defining_line(error.name, _code_cells()) if kind is NameError else ""
     if line:
         print(
-            f"`{error.name}` comes from another cell of this lesson, the one with `{line}`. "
+            f"`{error.name}` is defined in another cell of this lesson: `{line}`. "
             "Run the cells above first: Run ▸ Run All Above Selected Cell."
         )
     shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
 
 
 def _code_cells() -> list[str]:
-    """The code of the notebook that JupyterLab has started this kernel for; none if it is not at hand."""
+    """The code cells of the notebook that JupyterLab started this kernel for; empty if it cannot be read."""
     try:
         path = Path.cwd() / Path(os.environ["JPY_SESSION_NAME"]).name
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -34,7 +34,7 @@ def _code_cells() -> list[str]:
 
 
 def defining_line(name: str, cells: list[str]) -> str:
-    """The first line of the statement in these cells that binds the name; empty if none does."""
+    """The first line of the statement in these cells that binds the name; empty if there is none."""
     for cell in cells:
         try:
             statements = ast.parse(cell).body
@@ -47,7 +47,7 @@ def defining_line(name: str, cells: list[str]) -> str:
 
 
 def bound_names(statement: ast.stmt) -> set[str]:
-    """The names that a statement of a cell defines, imports or assigns, also inside an `if` or a `for`."""
+    """The names that a statement defines, imports or assigns, including inside an `if` or a `for`."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return {statement.name}
     names = set()

@@ -1,4 +1,4 @@
-"""Which exercises are solved, lesson by lesson, and what to do next."""
+"""Print which exercises are solved, lesson by lesson, and which one is next."""
 
 from transformer_course.exercises import exercise_titles
 from transformer_course.lessons import LESSONS, notebook
@@ -18,7 +18,7 @@ def progress() -> None:
 
 
 def summary(titles: dict[str, str], solved: set[str]) -> str:
-    """How many exercises are solved, and the first that is not, from the lesson of the last solved one on."""
+    """How many exercises are solved, and the next one, from the lesson of the last solved one on."""
     count = f"Solved: {len(solved)} of {len(titles)} exercises."
     unsolved = [id for id in titles if id not in solved]
     if not unsolved:

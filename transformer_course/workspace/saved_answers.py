@@ -1,4 +1,4 @@
-"""Right answers, saved as text that runs by itself: so later lessons run on the learner's own code."""
+"""Save correct answers as self-contained source, so that later lessons run on the learner's own code."""
 
 import ast
 import builtins
@@ -13,16 +13,16 @@ from transformer_course.workspace.name_error_hint import bound_names
 
 
 def answer_file(exercise_id: str) -> Path:
-    """The file of an answer."""
+    """The file in which an answer is saved."""
     return atomic_files.WORKSPACE / "answers" / f"{exercise_id}.py"
 
 
 def save(exercise_id: str, title: str, name: str, cells: Sequence[str]) -> None:
-    """Save a right answer; a different one that was there goes into the folder `before`.
+    """Save a correct answer; an earlier, different answer is moved to the folder `before`.
 
     Args:
-        name: the name that the cells have given the answer.
-        cells: what was run so far, in order.
+        name: the name that the cells give the answer.
+        cells: the source of the cells run so far, in order.
 
     Raises:
         OSError: the file cannot be written.
@@ -42,10 +42,10 @@ def solved() -> set[str]:
 
 
 def load(exercise_id: str, name: str) -> Any:
-    """Run a saved answer again and return what it calls `name`.
+    """Run a saved answer and return the object called `name`.
 
     Raises:
-        Exception: whatever running it raises.
+        Exception: any error that the answer raises.
     """
     path = answer_file(exercise_id)
     code = compile(path.read_text(encoding="utf-8"), str(path), "exec")
@@ -53,9 +53,10 @@ def load(exercise_id: str, name: str) -> Any:
 
 
 def self_contained(name: str, cells: Sequence[str]) -> str:
-    """The definition of a name, after those that it needs and the imports; empty if no cell defines it.
+    """The definition of a name with the definitions and imports that it needs; empty if no cell defines it.
 
-    What is neither imported nor defined, such as a lesson's tensor, is named in a comment.
+    Needed names that are neither imported nor defined, such as a tensor of the lesson, are listed in a
+    comment.
     """
     imports: set[str] = set()
     definitions: list[str] = []
@@ -82,7 +83,7 @@ def self_contained(name: str, cells: Sequence[str]) -> str:
     if not definitions:
         return ""
     names = ", ".join(sorted(missing))
-    comment = [f"# It needs what only the lesson's cells have: {names}."] if missing else []
+    comment = [f"# Defined only in the lesson's cells: {names}."] if missing else []
     head = [*sorted(imports, key=plain_first), "", ""] if imports else []
     return "\n".join([*comment, *head, "\n\n\n".join(definitions), ""])
 
@@ -93,7 +94,7 @@ def plain_first(line: str) -> tuple[bool, str]:
 
 
 def needed_names(text: str) -> set[str]:
-    """The names that a text takes from around it, without Python's own."""
+    """The names that a text uses but does not define, except for built-ins."""
     return set(_free_names(symtable.symtable(text, "", "exec"))) - set(vars(builtins)) - {"__class__"}
 
 
@@ -108,7 +109,7 @@ def _free_names(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def is_bound(name: str, cells: Sequence[str]) -> bool:
-    """Whether one of the cells binds the name itself; the code that a magic runs may do so, too."""
+    """Whether one of the cells binds the name; a cell with a magic is assumed to do so."""
     return any("_magic(" in cell or _binding(name, cell) for cell in cells)
 
 
@@ -122,7 +123,7 @@ def statements_above(cell: str, line: int) -> str:
 
 
 def _binding(name: str, cell: str) -> list[ast.stmt]:
-    """The statements of a cell that bind the name, but for `name = check(…)` or `mine(…)`."""
+    """The statements of a cell that bind the name, except for `name = check(…)` and `name = mine(…)`."""
     try:
         body = ast.parse(cell).body
     except SyntaxError:
@@ -137,7 +138,7 @@ def _is_check(node: ast.stmt) -> bool:
 
 
 def _is_definition(node: ast.stmt) -> bool:
-    """Whether it makes sense outside its notebook: a function, a class, or a literal."""
+    """Whether a statement works outside its notebook: a function, a class, or a literal."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return True
     try:
@@ -148,7 +149,7 @@ def _is_definition(node: ast.stmt) -> bool:
 
 
 def _import_line(node: ast.Import | ast.ImportFrom, name: str) -> str:
-    """The import of this name alone."""
+    """The import statement, reduced to this name."""
     node.names = [alias for alias in node.names if name == (alias.asname or alias.name.partition(".")[0])]
     return ast.unparse(node)
 

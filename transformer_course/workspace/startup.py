@@ -1,3 +1,3 @@
-# `make lab` has each kernel run this before any cell. It leaves no name behind.
+# With `make lab`, each kernel runs this file before the first cell. It defines no names.
 if "get_ipython" in globals():
     __import__("transformer_course.workspace.name_error_hint", fromlist=["watch"]).watch(get_ipython())  # noqa: F821

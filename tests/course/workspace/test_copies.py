@@ -171,11 +171,12 @@ def test_a_lesson_that_is_not_newer_is_left_to_the_last_byte(answered):
 def test_a_newer_lesson_is_merged_and_the_copy_keeps_its_time(answered):
     os.utime(answered.copy, (10**9, 10**9))
     answered.ship(end="## The end")
-    assert answered.update() == ["03 updated; what you wrote is kept."]
+    assert answered.update() == ["03 updated; your changes are kept."]
     assert answered.sources() == TEXTS | {"task": ANSWER, "end": "## The end"}
     assert answered.copy.stat().st_mtime == 10**9
     answered.ship(task="def double(x, times): ...", end="## The end")
-    assert answered.update() == ["03 updated; what you wrote is kept, notes show what the course has there."]
+    notes = "Notes show the course's new version of cells that you changed."
+    assert answered.update() == [f"03 updated; your changes are kept. {notes}"]
     assert answered.sources()["task"] == ANSWER
     assert "def double(x, times)" in "".join(answered.sources().values())
     assert answered.update() == []
@@ -221,7 +222,7 @@ def test_a_copy_or_a_lesson_that_cannot_be_merged_leaves_the_copy_alone(answered
     assert without_ids.startswith("03 cannot be merged with the newer lesson: its cells have no ids")
     (answered.notebooks / NAME).write_text("<<<<<<< HEAD", encoding="utf-8")
     (unreadable,) = answered.update()
-    assert unreadable.startswith("03 cannot be read as it is shipped.")
+    assert unreadable.startswith("03 cannot be read: the course's file is damaged.")
     assert answered.copy.read_bytes() == before
 
 
@@ -232,7 +233,7 @@ NO_NOTEBOOKS = [b"", b"\x89PNG", b'{"cells": [5], "metadata": {}}', b'{"cells": 
 def test_a_file_that_is_no_notebook_is_set_aside_and_named(course, data):
     course.copy.write_bytes(data)
     assert course.update() == [
-        "03 could not be read: it is in before/03_doubling (1).ipynb now, and a new copy in its place."
+        "03 could not be read. Your file is now before/03_doubling (1).ipynb, and a new copy replaces it."
     ]
     assert (course.before / "03_doubling (1).ipynb").read_bytes() == data
     assert course.sources() == TEXTS
@@ -312,7 +313,7 @@ def test_a_full_disk_or_a_read_only_folder(answered, refused, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Path, refused, refuse)
         assert answered.update() == [
-            "03 could not be brought up to date (No space left on device). Your copy is as it was."
+            "03 could not be updated (No space left on device). Your copy is unchanged."
         ]
     assert answered.copy.read_bytes() == before
     answered.update()
@@ -329,9 +330,7 @@ def test_saved_by_jupyterlab_in_the_same_moment(course, monkeypatch):
     course.ship(hand="print(5 + 5)")
     with monkeypatch.context() as patch:
         patch.setattr(copies, "merge", save_meanwhile)
-        assert course.update() == [
-            "03 is being saved by another program. It is brought up to date the next time."
-        ]
+        assert course.update() == ["03 is being saved by another program. It will be updated the next time."]
     course.update()
     assert worked_and_merged(course)
 
@@ -349,8 +348,8 @@ def test_two_updates_at_once(answered):
 
 def test_a_new_copy_sets_the_old_one_aside(answered):
     before = answered.copy.read_bytes()
-    assert answered.renew() == "03: your copy is in before/03_doubling (1).ipynb now."
-    assert answered.renew() == "03 had no copy."
+    assert answered.renew() == "Your copy of lesson 03 is now before/03_doubling (1).ipynb."
+    assert answered.renew() == "There is no copy of lesson 03 yet."
     answered.update()
     assert answered.sources() == TEXTS
     for _ in range(2):  # a copy in which nothing is new is set aside once

@@ -1,4 +1,4 @@
-"""The learner's own encoder on one page: their parts as written, the reference's where none is right."""
+"""The learner's own encoder in one file: their answers as written, and reference solutions for the rest."""
 
 import re
 
@@ -60,7 +60,7 @@ def test_a_right_answer_comes_onto_the_page_as_it_was_written(solve):
     solve("04.1", HIDE)
     assert HIDE[HIDE.index("def hide") :].strip() in page()
     assert "# 04.1 Hide the padding\n" in page()
-    assert page().count("the reference's, until yours is right") == len(PARTS) - 1
+    assert page().count("the reference solution, until yours is correct") == len(PARTS) - 1
     names = {}
     exec(page(), names)
     mask = names["hide_padding"](torch.tensor([[5, 7, 0]]), 0)
@@ -97,7 +97,7 @@ def test_an_answer_that_is_not_right_any_more_is_not_on_the_page(solve):
     solve("04.1", HIDE)
     saved_answers.answer_file("05.4").write_text("MultiHeadAttention = print", encoding="utf-8")
     solve("04.1", HIDE)
-    assert "# 05.4 Write multi-head attention: the reference's" in page()
+    assert "# 05.4 Write multi-head attention: the reference solution" in page()
 
 
 def test_an_answer_that_calls_an_earlier_one_takes_the_reference_along(solve):

@@ -13,7 +13,7 @@ CELLS = [
     "first, second = 1, 2",
     "def attend(query): ...",
 ]
-HINT = "comes from another cell of this lesson"
+HINT = "is defined in another cell of this lesson"
 
 
 def test_the_line_that_gives_a_name():
@@ -33,7 +33,7 @@ def watched(notebook, tmp_path, monkeypatch):
 
 def test_a_name_of_another_cell_is_told_beside_the_error(watched):
     said = watched.run("def f():\n    return layers\nf()", fails=True)
-    assert f"`layers` {HINT}, the one with `from torch import nn as layers`." in said and "NameError" in said
+    assert f"`layers` {HINT}: `from torch import nn as layers`." in said and "NameError" in said
 
 
 @pytest.mark.parametrize("cell", ["atend(1)", "def f():\n    layers += 1\nf()"])

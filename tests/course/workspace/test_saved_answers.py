@@ -44,7 +44,7 @@ def test_an_answer_takes_along_what_it_needs_and_nothing_else():
         (["def g(): return f\ndef f(): return g"], "def g(): return f\n"),
         (["class A: pass", "class f(A):\n    def g(self): return super()"], "class A: pass\n\n\nclass f(A):"),
         (["x, f = 1, 2"], "x, f = 1, 2\n"),
-        (["x = int(3)", "def f(): return x"], "# It needs what only the lesson's cells have: x.\ndef f"),
+        (["x = int(3)", "def f(): return x"], "# Defined only in the lesson's cells: x.\ndef f"),
     ],
 )  # fmt: skip
 def test_whatever_an_answer_is_made_of(cells, wanted):
@@ -67,7 +67,7 @@ def test_local_names_are_not_taken_for_the_lessons():
 
 CHECK, CHECK_00 = 'attention = check("03.2", attention)', 'd_head = check("00.1", d_head)'
 MINE = 'attention = mine("03.2")'
-HANDED_BACK = "`d_head` is the reference at the moment: run the cell with your answer, then this one."
+HANDED_BACK = "`d_head` is still the reference solution. Run the cell with your answer first, then this one."
 
 
 def kept(id):
