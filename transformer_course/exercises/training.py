@@ -90,8 +90,8 @@ def train_and_test(model, optimizer, batches, test, rates, max_norm):
     model: inputs → logits (batch, position, n_classes); it contains dropout
     optimizer: the optimiser of the model's parameters
     batches: pairs (inputs, targets); targets (batch, position), -100 where nothing is to be predicted
-    test: one such pair, never trained on
-    rates: the learning rate of each step, for every group of the optimizer; as many as there are batches
+    test: one pair (inputs, targets) that holds the whole test set; never trained on
+    rates: one learning rate for each batch; all groups of the optimizer get the same
     max_norm: if the gradient of all parameters together is longer than this, it is scaled down to it
     returns losses, test_losses: two lists of floats, with one entry for each batch. A loss is the mean
         cross-entropy over all targets that are not -100: of the batch before the step, with dropout;
