@@ -77,8 +77,8 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
     for right, name in zip(
         KEPT_AT, ("largest\nscore", "sum of\nexp", "weighted\nsum", "output"), strict=True
     ):
-        ax.text(columns + right, -0.1, name, ha="center", va="bottom", size=8)
-    ax.set(xlim=(0, columns + 5.95), ylim=(rows, -0.6), aspect="equal")
+        ax.text(columns + right, -0.2, name, ha="center", va="baseline", size=8)
+    ax.set(xlim=(0, columns + 5.95), ylim=(rows, -1.05), aspect="equal")
 
 
 def _by_pencil(scores: np.ndarray, values: np.ndarray, width: int) -> list[tuple[float, float, float, str]]:
