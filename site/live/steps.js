@@ -39,9 +39,9 @@ export const STEPS = [
   },
   {
     name: "+ position", exercise: "01.3", code: "LearnedEncoding.forward: return", shape: VECTORS,
-    says: ({ word }) => "Attention by itself can’t see the order of the words. So each position has a learned " +
-      `vector, and it’s added to the token at this position, here ${word}. Untick “positions”, and every token ` +
-      "gets the same vector.",
+    says: ({ word }) => "Attention by itself can’t see the order of the words. So each position has its own " +
+      `learned vector, which is added to the token there, here ${word}. Untick “positions”, and every token ` +
+      "gets the same position vector.",
     make(view) {
       const word = view.row("words"), placed = view.row("placed");
       const position = placed.map((number, place) => number - word[place]);
@@ -62,9 +62,9 @@ export const STEPS = [
   {
     name: "Query · key", exercise: "03.4", shape: "(batch, heads, position, d_head)",
     code: "MultiHeadAttention.forward: queries =",
-    says: ({ word, keyWord }) => `How well does the query of ${word} match the key of ${keyWord}? Two learned ` +
-      "matrices project the tokens to a query and a key, and their dot product is the answer: multiply " +
-      "feature by feature, and add up. Press a product to see its factors.",
+    says: ({ word, keyWord }) => `How well does the query of ${word} match the key of ${keyWord}? One learned ` +
+      `matrix turns ${word} into a query, another turns ${keyWord} into a key. The dot product of the two is ` +
+      "the answer: multiply feature by feature, and add up. Press a product to see its factors.",
     make(view) {
       const { layer, key } = view, products = view.products(key), total = short(sum(products));
       const score = `their sum, ${total}, divided by √${HEAD} is ${short(view.scores()[key])}, the scaled score`;
@@ -111,9 +111,9 @@ export const STEPS = [
   {
     name: "Concat", exercise: "05.4", shape: "(batch, query_pos, d_model)",
     code: "MultiHeadAttention.forward: return",
-    says: ({ head }) => `The outputs of the layer’s 12 heads are concatenated; head ${head} is framed. One more ` +
-      "learned matrix, W_O, mixes them, because otherwise each head could change only its own 32 features. " +
-      "Untick “this head” to see what the others give.",
+    says: ({ head }) => `The outputs of the layer’s 12 heads are concatenated; head ${head} is framed. Without ` +
+      "mixing, each head could change only its own 32 features, so one more learned matrix, W_O, mixes them. " +
+      "Untick “this head” to see the output of attention without it.",
     make(view) {
       const joined = Float32Array.from(range(HEADS).flatMap((head) => [...view.mixed(head)]));
       const framed = [view.head * HEAD, (view.head + 1) * HEAD];
@@ -133,8 +133,8 @@ export const STEPS = [
     name: "Feed-forward", exercise: "06.2", shape: VECTORS,
     code: "FeedForward.forward: return",
     says: ({ word }) => `The feed-forward network works on ${word} alone. Each of its 1,536 neurons responds to ` +
-      "a pattern of features and adds a vector of its own. You see the 8 strongest, and the output of all " +
-      "of them. Does another token have the same ones?",
+      "a pattern of features and adds a vector of its own. You see the 8 strongest neurons, and the summed " +
+      "output of all 1,536. Are the same neurons strongest for another token?",
     make(view) {
       const found = view.run.neurons(view.text, view.token, view.layer);
       const names = found.map(([number]) => `neuron ${number}`), values = found.map(([, value]) => value);
