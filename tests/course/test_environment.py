@@ -25,7 +25,8 @@ def test_a_model_that_is_missing_or_another(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("TRANSFORMER_LAB_MODEL", str(tmp_path))
     environment.check_environment()
     out = capsys.readouterr().out
-    assert f"✗ the pretrained model: expected the folder of the pretrained model, got {str(tmp_path)!r}" in out
+    assert "✗ the pretrained model: expected the folder of the pretrained model, got" in out
+    assert str(tmp_path) in out
     assert "without model.safetensors and tokenizer.json" in out
     assert out.endswith("First do what the line with ✗ says.\n")
     for name in ("model.safetensors", "tokenizer.json"):

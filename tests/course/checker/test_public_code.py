@@ -130,7 +130,11 @@ def test_an_input_in_float32_is_not_called_a_mistake():
 @pytest.mark.parametrize(
     ("id", "name", "edits"),
     [
-        ("05.4", "square root of the number of queries", [("math.sqrt(self.d_head)", "np.sqrt(query.shape[1])")]),
+        (
+            "05.4",
+            "square root of the number of queries",
+            [("math.sqrt(self.d_head)", "np.sqrt(query.shape[1])")],
+        ),
         (
             "05.4",
             "causal mask applied by default",
