@@ -14,7 +14,8 @@ def schedule(steps, peak, warmup):
     """Return the learning rate of each step: linear warm-up, then linear decay.
 
     steps: how many steps there are, counted from 0
-    peak: the highest learning rate; step warmup - 1 reaches it, and step warmup has it too
+    peak: the highest learning rate; steps warmup - 1 (the end of the rise) and warmup (the
+        start of the decay) both have it
     warmup: how many steps the rise takes; step 0 gets peak / warmup. If it is 0, there is no rise
     returns a list of floats, one for each step; one more step after the last would get 0
     """
@@ -93,9 +94,9 @@ def train_and_test(model, optimizer, batches, test, rates, max_norm):
     test: one pair (inputs, targets) that holds the whole test set; never trained on
     rates: one learning rate for each batch; all groups of the optimizer get the same
     max_norm: if the gradient of all parameters together is longer than this, it is scaled down to it
-    returns losses, test_losses: two lists of floats, with one entry for each batch. A loss is the mean
-        cross-entropy over all targets that are not -100: of the batch before the step, with dropout;
-        of `test` after the step, without dropout
+    returns losses, test_losses: two lists of floats, with one entry for each batch. losses: on the batch,
+        before its step, with dropout; test_losses: on `test`, after the step, without dropout. Each is
+        the mean cross-entropy over all targets that are not -100
     """
     losses, test_losses = [], []
     for (inputs, targets), rate in zip(batches, rates, strict=True):
