@@ -31,7 +31,7 @@ def test_a_description_is_the_promise_or_the_mistakes_or_what_the_page_says_itse
     mistakes = page(f"Two mistakes. {READING}".replace("'", "’"), headings=("no scale", "no mask"))
     assert posted.description("field_guide/03", mistakes) == "Two mistakes. Among them: no scale; no mask."
     assert posted.description("field_guide/nan", page("NaN.", meta="Why NaN?")) == "Why NaN?"
-    assert posted.description("reference/masking", None).startswith("Lesson 04. Masks")
+    assert posted.description("reference/masking", None).startswith("Lesson 04. Attention masks")
     assert "Masks" in posted.description("_modules/transformer_lab/masking", None)
 
 
