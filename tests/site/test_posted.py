@@ -32,7 +32,7 @@ def test_a_description_is_the_promise_or_the_mistakes_or_what_the_page_says_itse
     assert posted.description("field_guide/03", mistakes) == "Two mistakes. Among them: no scale; no mask."
     assert posted.description("field_guide/nan", page("NaN.", meta="Why NaN?")) == "Why NaN?"
     assert posted.description("reference/masking", None).startswith("Lesson 04. Attention masks")
-    assert "Masks" in posted.description("_modules/transformer_lab/masking", None)
+    assert "masks" in posted.description("_modules/transformer_lab/masking", None)
 
 
 def test_a_long_description_ends_with_a_clause() -> None:
