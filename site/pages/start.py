@@ -44,8 +44,8 @@ def how_to_run(course: Path) -> str:
         "start.md",
         megabytes=f"{course.stat().st_size / 1e6:.0f}",
         start=of_readme("Start").replace("In a clone of this repository:", "In the course's folder:"),
-        # The rest is for who works on the course.
-        checking=of_readme("How checking works").partition("\n- **The package.**")[0],
+        # The rest is for people who work on the course.
+        checking=of_readme("How checking works").partition("\n\n[CONTRIBUTING.md]")[0],
         platforms=of_readme("Platforms").partition("\n\nThe pretrained")[0],
     )
 
