@@ -89,19 +89,23 @@ def test_the_first_lesson(clone: Clone) -> None:
     expect(lesson.page.locator(".jp-OutputArea-output")).to_have_count(0)
     lesson.go_to_and_run("after-00-1")  # too early
     expect(lesson.cell("after-00-1")).to_contain_text(
-        "`d_head` comes from another cell of this lesson, the one with `d_head = ...`."
+        "`d_head` is defined in another cell of this lesson: `d_head = ...`."
     )
 
     lesson.run_all()
     assert lesson.ask("errors") == []
     progress, count = lesson.cell("progress-figure"), len(exercise_ids())
     expect(progress).to_contain_text(f"Solved: 0 of {count} exercises. Next: 00.1")
-    expect(lesson.answer("00.1", "d_head = 384 / 12")).to_contain_text("✗ 00.1 not yet: a float.")
+    expect(lesson.answer("00.1", "d_head = 384 / 12")).to_contain_text(
+        "✗ 00.1 not yet: float instead of int."
+    )
     verdict = lesson.cell("check-00-1").get_by_role("status")
     lesson.go_to_and_run("check-00-1")
-    expect(verdict).to_contain_text("run the cell with your answer, then this one")  # it's the reference now
+    expect(verdict).to_contain_text(
+        "Run the cell with your answer first, then this one"
+    )  # it's the reference now
     lesson.run_all()
-    expect(verdict).to_contain_text("✗ 00.1 not yet: a float.")
+    expect(verdict).to_contain_text("✗ 00.1 not yet: float instead of int.")
     answer = clone.my_lessons / "answers" / "00.1.py"
     assert not answer.exists()
     expect(lesson.answer("00.1", "d_head = 384 // 12")).to_have_text("✓ 00.1 correct.")
@@ -154,10 +158,10 @@ def test_wrong_and_right_answers(clone: Clone) -> None:
     slider = lesson.cell("see-slider")
     picture = slider.locator(".widget-html img").first
     before = picture.get_attribute("src")
-    expect(slider.locator(".widget-readout")).to_have_text(".25")
+    expect(slider.locator(".widget-readout")).to_have_text("0.25")
     slider.get_by_role("slider").press("ArrowRight")
-    expect(slider.locator(".widget-readout")).to_have_text(".5")
-    expect(picture).to_have_attribute("alt", re.compile("temperature = \\.5”"))
+    expect(slider.locator(".widget-readout")).to_have_text("0.5")
+    expect(picture).to_have_attribute("alt", re.compile("temperature = 0\\.5”"))
     expect(picture).not_to_have_attribute("src", before)
 
     expect(lesson.answer("03.2", RIGHT)).to_have_text("✓ 03.2 correct.")
@@ -178,7 +182,10 @@ def test_a_newer_lesson_keeps_the_answer_and_marks_it(clone: Clone) -> None:
     ]
     path.write_text(json.dumps(notebook), encoding="utf-8")
     printed = clone.start()
-    assert "03 updated; what you wrote is kept, notes show what the course has there." in printed
+    assert (
+        "03 updated; your changes are kept. Notes show the course's new version of cells that you changed."
+        in printed
+    )
     assert f"Opening {THIRD}" in printed  # where one left off
     lesson = clone.open(THIRD)
     expect(lesson.cell("hand")).to_contain_text("All of this is newer.")
@@ -208,7 +215,7 @@ def test_later_lessons_run_on_ones_own_answers(clone: Clone) -> None:
         (clone.my_lessons / "answers" / f"{id}.py").write_text(imports + find(id).shown, encoding="utf-8")
     lesson = clone.open(NINTH)
     lesson.run_all()
-    expect(lesson.cell("exercise-09-2-use")).to_contain_text("the same as the package's, to 1e-9: True")
+    expect(lesson.cell("exercise-09-2-use")).to_contain_text("equal to the package's, to 1e-9: True")
     assert lesson.ask("errors") == []
     lesson.close()
 
