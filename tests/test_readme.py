@@ -6,6 +6,8 @@ from pathlib import Path
 
 import nbformat
 
+from transformer_course.exercises import find
+
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / ".github" / "head.png"
 
@@ -36,6 +38,12 @@ def test_readme_examples_run():
     exec(diagnostics, names)
     said = re.search(r"# … (.*) …", diagnostics)[1]
     assert said in " ".join(repr(names["report"]).split())
+
+
+def test_readme_quotes_the_checker():
+    text = (ROOT / "README.md").read_text("utf-8")
+    id, name, effect = re.search(r"✗ (\S+) not yet: (.+)\.\n +(.+) …", text).groups()
+    assert any(mistake.name == name and mistake.effect.startswith(effect) for mistake in find(id).mistakes)
 
 
 if __name__ == "__main__":
