@@ -49,9 +49,8 @@ def bar_plot(
         colours = [MARK if quantity == len(quantities) - 1 else COMPONENTS["attention"]]
         if highlight:
             colours = [MARK if row in highlight[place] else SILVER for row in rows]
-        digits = (
-            3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2
-        )  # do not write 0.00 as a factor
+        # a factor is not written as 0.00
+        digits = 3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2
         numbers = inputs.numbers_of(lengths, 1, name=name, gaps=True)
         draw_bars(ax, rows, numbers, colours, sign.strip(), digits)
         ax.spines["left"].set_visible(bool(highlight))

@@ -59,12 +59,13 @@ def draw_matrix(
     hidden: Matrix | None = None,
     labels: tuple[str, str] = ("", ""),
     boxed: Iterable[tuple[float, ...]] = (),
+    size: float = 8,
 ) -> None:
     """Draw one matrix into `ax`: a label for every row and column, and values if the cells are large enough.
 
     `numbers` may also say for each cell whether its value is written, or give another text. Unless `whole`,
     all values have decimals. Cells that are True in `hidden` are hatched; cells in `boxed`, in the format of
-    `frame_cells`, have frames.
+    `frame_cells`, have frames. `size` is the font size of the values, in points.
 
     Raises:
         ValueError: the labels do not match the matrix, or a value is not finite or outside the limits.
@@ -82,7 +83,9 @@ def draw_matrix(
     if wanted.dtype == bool:
         words = np.where(wanted, layout.cell_texts(values, whole=whole), "") if wanted.any() else None
     words = words if words is None else np.where(covered == 0, words, "")
-    mesh = draw_cells(ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words)
+    mesh = draw_cells(
+        ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words, size=size
+    )
     ax.set(title=title, aspect="equal", xlabel=labels[0], ylabel=labels[1])
     if bar is not None:
         ax.figure.colorbar(mesh, ax=ax, label=bar, shrink=0.8).outline.set_linewidth(0)
@@ -198,6 +201,7 @@ def lay_maps(
     beside = left + across * AROUND + (BAR if bar is not None else 0.2)
     most = (layout.WIDEST - beside) / across
     unit = min(unit, most / len(columns))
+    style |= {"size": 6.5} if unit < SMALL else {}
     titles = [textwrap.fill(title, max(8, int(most / HEAD_LETTER))) or title for title, _ in named]
     longest = max(len(line) for lines in titles for line in lines.split("\n"))
     panel = max(unit * len(columns), HEAD_LETTER * longest)
@@ -208,8 +212,6 @@ def lay_maps(
         panels, titles, named, per_panel or [{}] * len(named), strict=True
     ):
         draw_matrix(ax, matrix, title=title, **(style | more))
-        for text in ax.texts if unit < SMALL else ():
-            text.set_size(6.5)
     for place, ax in enumerate(panels):
         if place % across:  # row labels only in the first panel of a row
             same = ax.get_ylabel() == panels[0].get_ylabel()
