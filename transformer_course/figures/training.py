@@ -134,7 +134,7 @@ def linear_probe(
     )
     style = {"textcoords": "offset points", "color": PROBE, "size": 9, "weight": "bold", "ha": "center"}
     words = f"{two_decimals(score)} ÷ {two_decimals(length, 3)} = {two_decimals(score / length)}"
-    plane.annotate(words, point, (56, -18), **style)
+    plane.annotate(words, point, (-6, -18), **style | {"ha": "left"})
     line.annotate(two_decimals(score), (score, 0.88 if truth[place] > 0 else 1.12), (24, -4), **style)
     line.set_yticks((0, 1), (f"{known} fitted", f"{len(right)} new:\n{right.sum()} right"))
     line.set(
