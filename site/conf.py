@@ -50,7 +50,7 @@ html_context = {"default_mode": "auto"}
 html_baseurl = links.SITE
 html_css_files = ["course.css"]
 html_js_files = [("symptoms.js", {"type": "module"}), ("course.js", {"type": "module"})]
-html_search_scorer = str(HERE / "style" / "scorer.js")
+html_additional_pages = {"search": "search.html"}
 html_favicon = str(HERE / "style" / "favicon.svg")
 html_copy_source = False
 html_show_sourcelink = False
@@ -73,9 +73,12 @@ html_theme_options = {
 
 def setup(app):
     """What no setting can do: heads of pages, and two things that docstrings mean otherwise than autodoc."""
-    from pages import hanging, posted
+    from pages import hanging, posted, search_index
 
     app.connect("html-page-context", posted.add)
+    app.connect("builder-inited", lambda app: setattr(app.builder, "search", False))  # the site has its own
+    app.connect("doctree-read", search_index.collect)
+    app.connect("build-finished", search_index.write)
     PygmentsBridge.html_formatter = hanging.Hanging
     app.connect("autodoc-skip-member", skip_fields)
     app.connect("autodoc-process-docstring", join_names, priority=400)  # before napoleon

@@ -93,7 +93,7 @@ def main(kind: str = "", what: str = "", behind: str = "") -> None:
         for complaint in lint_exercises.of_exercise(what, Lesson.load(lesson.path)):
             print(f"still to do: {complaint}")
         if not is_sound(what):
-            sys.exit(f"mend what is told above, and call this again: author exercise {what}")
+            sys.exit(f"fix what is listed above, then run this again: author exercise {what}")
         print(f"then: make refresh LESSON={what[:2]}, which tells what else the lesson lacks")
     else:
         sys.exit(f"wanted: exercise 03.4, got: {kind} {what}\n\n{__doc__}")

@@ -52,7 +52,7 @@ def main(commit: str, *numbers: str) -> None:
         git = ["git", "show", f"{commit}:./{path.name}"]
         before = subprocess.run(git, cwd=NOTEBOOKS, capture_output=True, text=True, check=False).stdout
         sheet(pictures(before), pictures(path.read_text(encoding="utf-8"))).save(SHEETS / f"{path.stem}.png")
-    print(f"the sheets lie in {SHEETS}")
+    print(f"the contact sheets are in {SHEETS}")
 
 
 if __name__ == "__main__":

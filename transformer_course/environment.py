@@ -15,9 +15,13 @@ def check_environment() -> None:
     lines = [torch_status(), model_status()]
     print(*lines, sep="\n")
     if lines[1].startswith("✗"):
-        print("First do what the line with ✗ says.")
+        print("First follow the line with ✗.")
     else:
-        print("Ready, but for the remark at ○." if lines[0].startswith("○") else "All is ready.")
+        print(
+            "Everything is ready, apart from the note at ○."
+            if lines[0].startswith("○")
+            else "Everything is ready."
+        )
 
 
 def torch_status() -> str:

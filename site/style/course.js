@@ -39,17 +39,6 @@ if (outputs.length) {
   document.querySelector(".run-this")?.after(button);
 }
 
-// What the site's search shows of a page is its text, without the theme's buttons.
-if (typeof Search === "object") {
-  const { htmlToText } = Search;
-  Search.htmlToText = (html, anchor) => {
-    const page = new DOMParser().parseFromString(html, "text/html");
-    const article = page.querySelector("article.bd-article");
-    if (article) page.querySelector("[role=main]").replaceChildren(article);
-    return htmlToText(page.documentElement.outerHTML, anchor);
-  };
-}
-
 // On paper nobody can open a fold: all are open there, but for hints and solutions.
 let opened = [];
 addEventListener("beforeprint", () => {

@@ -70,7 +70,7 @@ export function words(text) {
 }
 
 /** One form for the forms of a word; nothing for an empty one. */
-function form(word) {
+export function form(word) {
   const small = word.toLowerCase();
   if (EMPTY.has(small) || (/^[a-z]$/.test(small) && !FIRST.has(small))) return null;
   if (FIRST.has(small)) return FIRST.get(small);

@@ -86,13 +86,3 @@ function begin(box) {
 }
 
 document.querySelectorAll(".symptoms").forEach(begin);
-
-// On the page of the site's own search: a reader who looks for a mistake is better served here.
-const query = new URLSearchParams(location.search).get("q");
-const results = document.getElementById("search-results");
-if (results && query) {
-  const hint = document.createElement("p");
-  const href = `field_guide/index.html?${new URLSearchParams({ symptom: query })}`;
-  hint.append(element("a", `Looking for a mistake? Search the field guide for: ${query}`, { href }));
-  results.before(hint);
-}

@@ -8,8 +8,12 @@ from transformer_course import environment
 @pytest.mark.parametrize(
     ("installed", "status", "last"),
     [
-        ("2.13.0+cu130", "✓ PyTorch", "All is ready."),
-        ("2.12.0", "○ PyTorch 2.12.0; the course was tested with 2.13.0.", "Ready, but for the remark at ○."),
+        ("2.13.0+cu130", "✓ PyTorch", "Everything is ready."),
+        (
+            "2.12.0",
+            "○ PyTorch 2.12.0; the course was tested with 2.13.0.",
+            "Everything is ready, apart from the note at ○.",
+        ),
     ],
 )
 def test_versions_of_torch(installed, status, last, monkeypatch, tmp_path, capsys):
@@ -28,7 +32,7 @@ def test_a_model_that_is_missing_or_another(monkeypatch, tmp_path, capsys):
     assert "✗ the pretrained model: expected the folder of the pretrained model, got" in out
     assert str(tmp_path) in out
     assert "without model.safetensors and tokenizer.json" in out
-    assert out.endswith("First do what the line with ✗ says.\n")
+    assert out.endswith("First follow the line with ✗.\n")
     for name in ("model.safetensors", "tokenizer.json"):
         (tmp_path / name).write_text("garbage")
     assert "model.safetensors is not the published file" in environment.model_status()

@@ -9,7 +9,7 @@ Because a change is an edit of the solution's text, go through the changes when 
 
     = `math.sqrt(d_head)` → `d_head**0.5`
 
-    - **no scale.** Wide heads get large scores. **Cure.** Divide by `math.sqrt(d_head)`.
+    - **missing scale.** Wide heads get large scores. **Cure.** Divide by `math.sqrt(d_head)`.
       - drop `/ math.sqrt(d_head)`
       - `query @ key.mT`
 
@@ -217,7 +217,7 @@ def _add(exercise: Exercise, entry: Entry, known: Entry) -> None:
     answers = [*_wrong(exercise, entry), *((answer(exercise, block), (), block) for block in entry.blocks)]
     if not (answers and known.effect):
         missing = "a text" if answers else "an answer: a change or a block"
-        raise ValueError(f"{exercise.id}, {entry.name!r}, has not {missing}; write it")
+        raise ValueError(f"{exercise.id}, {entry.name!r}, lacks {missing}; write it")
     exercise.mistakes += [Mistake(entry.name, known.effect, known.cure, *each) for each in answers]
 
 

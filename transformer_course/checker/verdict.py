@@ -48,7 +48,7 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        """Symbol, exercise, state and name: `✗ 03.2 not yet: no scale.`"""
+        """Symbol, exercise, state and name: `✗ 03.2 not yet: missing scale.`"""
         name = f": {self.name}" if self.name else ""
         return f"{SYMBOLS[self.state] * (1 + self.honour)} {self.exercise_id} {self.state}{name}."
 

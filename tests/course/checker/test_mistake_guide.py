@@ -73,8 +73,8 @@ def test_an_exercise_gets_the_mistakes_of_its_guide_and_the_shared_ones_whose_te
     [
         ("## 97.1 x\n## 97.9 x\n", "97.9 is in the guide only; the exercises are 97.1"),
         ("# 97.1 x\n", "97.1 is among the exercises only; the exercises are 97.1"),
-        ("## 97.1 x\n- **name.** Text.\n", "97.1, 'name', has not an answer"),
-        ("## 97.1 x\n- **name.**\n  - drop `/ total`\n", "97.1, 'name', has not a text"),
+        ("## 97.1 x\n- **name.** Text.\n", "97.1, 'name', lacks an answer"),
+        ("## 97.1 x\n- **name.**\n  - drop `/ total`\n", "97.1, 'name', lacks a text"),
         ("## 97.1 x\n- **name.** Text.\n  - drop `gone`\n", "must have 'gone' once, got it 0 times"),
         ("## 97.1 x\n- **name.** Text.\n  - drop `scores`\n", "must have 'scores' once, got it 3 times"),
         ("## 97.1 x\n- **name.** Text.\n  - drop `score`\n", "must have 'score' once, got it 0 times"),
