@@ -23,7 +23,7 @@ SKIPPED = (nodes.section, nodes.literal_block, nodes.math_block, nodes.raw, node
 USUAL_BOLD = ("Predict", "It takes")
 USUAL = re.compile(r"What you.ll learn\. |(Before you start\.|It takes|Good for:|●).*", re.DOTALL)
 FORMULA = re.compile(r"\\[a-zA-Z]+\*?|[{}$\\]")
-WORD = re.compile(r"[^\W\d][\w.√∞-]*[\w√∞]")
+WORD = re.compile(r"[^\W\d][\w.√∞-]*[\w√∞]|\d{2,}")
 # Words that the search ignores in a query are not stored.
 IGNORED = re.search(r"EMPTY = new Set\(\s*`([^`]*)`", (SITE / "style" / "desk.js").read_text("utf-8"))[
     1

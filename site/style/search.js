@@ -10,8 +10,9 @@ const ALIKE = [
   "dead dying", "tying tied tie", "similar identical alike same", "cost complexity quadratic flop expensive",
   "several multiple many multi", "wide wider width", "divide divisible division", "speed slow fast faster",
   "extrapolation extrapolate extension extend longer", "add sum added addition", "concatenate concat concatenated",
-  "why reason", "remove removed removing prune pruned pruning ablate ablation", "parallel distributed ddp",
-  "compare versus vs comparison", "formula equation", "install installation setup", "count number",
+  "remove removed removing prune pruned pruning ablate ablation", "parallel distributed ddp",
+  "compare versus vs comparison", "sine sin sines sinusoid sinusoidal", "cosine cos cosines", 
+  "time timing timed benchmark", "formula equation", "install installation setup", "count number",
 ];
 const FIRST = new Map(ALIKE.flatMap((line) => line.split(" ").map((word, _, [first]) => [form(word), form(first)])));
 
