@@ -6,7 +6,9 @@ from pathlib import Path
 
 import nbformat
 
-from transformer_course.exercises import find
+from tests.gate.lesson_length import minutes, parts
+from tests.gate.notebook_io import LESSONS, Lesson
+from transformer_course.exercises import exercise_ids, find
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / ".github" / "head.png"
@@ -44,6 +46,14 @@ def test_readme_quotes_the_checker():
     text = (ROOT / "README.md").read_text("utf-8")
     id, name, effect = re.search(r"✗ (\S+) not yet: (.+)\.\n +(.+) …", text).groups()
     assert any(mistake.name == name and mistake.effect.startswith(effect) for mistake in find(id).mistakes)
+
+
+def test_readme_says_how_many_mistakes_are_known_and_how_long_the_course_takes():
+    text = (ROOT / "README.md").read_text("utf-8")
+    known = sum(len({mistake.name for mistake in find(id).mistakes}) for id in exercise_ids())
+    assert int(re.search(r"more than (\S+) mistakes", text)[1].replace(",", "")) == known // 100 * 100
+    hours = sum(minutes(parts(lesson)[0]) for lesson in map(Lesson.shipped, LESSONS)) / 60
+    assert int(re.search(r"about (\d+) hours", text)[1]) == round(hours)
 
 
 if __name__ == "__main__":
