@@ -18,7 +18,8 @@ LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 PICTURE = "image/png"
 PAGE = "text/html"  # of a picture: an <img> with its alternative text, for exported pages
 WORDS = "text/plain"
-ABOUT = ("alt", "height", "width", "stops")  # of a picture: its text, its size, and the frames of a slider
+# Of a picture: its text, its size, all its numbers (for the gate only), and the frames of a slider.
+ABOUT = ("alt", "height", "width", "contents", "stops")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 EMBEDDED = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=]*")
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}

@@ -88,7 +88,17 @@ def minilm_and_modernbert(*, title: str) -> Figure:
     for ax in figure.axes:
         ax.set_ylim(-1.4, 2.3)
     legend_of_cells(figure, {"removed": CLEAR | DASHED, "moved": CLEAR | MOVED, "added": CLEAR | CAME})
-    alt = "One row of boxes for each model: dashed boxes were removed, thick ones moved, coloured ones added."
+    alt = "MiniLM: embedding, positions from a table (removed), norm; in each layer, attention (every layer "
+    alt += "global: "
+    alt += (
+        "removed), added, norm, feed-forward (no gate: removed), added, norm; biases and padding (removed). "
+    )
+    alt += (
+        "ModernBERT: unpadding (added), embedding, norm; in each layer a norm (moved), attention with rotary "
+    )
+    alt += (
+        "positions and in 2 of 3 layers a window (added), a norm (moved), GeGLU (added); a final norm (added)"
+    )
     return finished(figure, title, alt)
 
 
@@ -135,7 +145,10 @@ def packing(lengths: Sequence[int], *, title: str) -> Figure:
     ax.set_axis_off()
     apart = "two tokens, 3 positions apart in the batch and in the row"
     legend_of_cells(figure, {"padding": HIDDEN, apart: APART})
-    alt = "Top: a padded batch. Middle: one row of its real tokens. Bottom: the batch of output vectors."
+    alt = f"Top: {count} sequences of {', '.join(map(str, lengths))} tokens, padded to {width}. An arrow "
+    alt += f"leads to the middle: their {sum(lengths)} tokens as one row, without padding, which goes "
+    alt += "through all layers. An arrow leads to the bottom: the batch again, of output vectors, with 0 at "
+    alt += "the padding. Two framed tokens of sequence 2 are 3 positions apart in all of them"
     return finished(figure, title, alt)
 
 

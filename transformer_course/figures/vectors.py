@@ -151,7 +151,7 @@ def draw_turns(
     dots = np.zeros((0, len(names), 2)) if behind is None else inputs.numbers_of(behind, 3)
     reach = max(np.hypot(*tips.T).max() for tips in (*pairs.values(), *dots)) or 1.0
     both = list(pairs.values()) if len(pairs) == 2 else []
-    rim = 1.5  # leave space for names of arrows
+    rim, said = 1.5, []  # leave space for names of arrows
     for dial, name in enumerate(names):
         by = ", ".join(f"{tips} {number(turn[dial])}°" for tips, turn in (turns or {}).items())
         lines = [f"rotated: {by}"] * bool(turns)
@@ -167,6 +167,8 @@ def draw_turns(
         for radius, colour in zip(radii, ROLES.values() if both else [GREY], strict=False):
             ax.add_patch(Circle((PITCH * dial, 0), radius, fill=False, edgecolor=pale(colour, 0.5)))
         ax.text(PITCH * dial, -rim, "\n".join(lines), ha="center", va="top", size=9)
+        points = [f"{arrow} {np.degrees(angle_of(tips[dial])):.0f}°" for arrow, tips in pairs.items()]
+        said.append(f"{name or 'arrows'}, pointing to: {', '.join(points)}; {'; '.join(lines)}".strip("; "))
         ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")
     colours = ROLES.values() if both else LINES
     for place, ((name, tips), colour) in enumerate(zip(pairs.items(), colours, strict=False)):
@@ -180,6 +182,7 @@ def draw_turns(
                 way = arc_points((PITCH * dial, 0), radius, tip, -turn)
                 ax.plot(*way, color=colour, linewidth=1.6, linestyle=":")
                 arrow(ax, way[:, 1], way[:, 0], colour=colour, gap=0)
+    ax.set_label("; ".join(said))
     right = PITCH * (len(names) - 1) + rim
     below, above = bool(both) + bool(turns), 1 + max(name.count("\n") if name else -1 for name in names)
     ax.set(xlim=(-rim, right), ylim=(-rim - 0.37 * below, rim + 0.37 * above), aspect="equal")
