@@ -85,6 +85,12 @@ def test_the_first_lesson(clone: Clone) -> None:
     page.close()
 
     lesson = clone.open(FIRST)
+    lesson.page.evaluate(
+        "jupyterapp.shell.currentWidget.sessionContext.session.kernel.info"
+    )  # is noted in the file
+    assert lesson.ask("isSaved")  # so opening changes nothing
+    cut = "names => names.filter(name => name.scrollWidth > name.clientWidth).map(name => name.textContent)"
+    assert lesson.page.locator(".jp-DirListing-itemText").evaluate_all(cut) == []
     assert len(lesson.ask("notRun")) > 5  # a copy gives nothing away
     expect(lesson.page.locator(".jp-OutputArea-output")).to_have_count(0)
     lesson.go_to_and_run("after-00-1")  # too early

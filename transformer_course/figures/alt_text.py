@@ -76,13 +76,15 @@ def is_drawing(axes: Axes) -> bool:
 
 
 def _read_aloud(figure: Figure) -> str:
-    claim = " ".join(_quoted(text.get_text()) for text in figure.texts)
+    claim, *notes = sorted((text.get_text() for text in figure.texts), key=figure.get_suptitle().__ne__) or [
+        ""
+    ]
     panels = [axes for axes in figure.axes if axes.axison or axes.has_data() or axes.texts]  # not blank
     panels = [axes for axes in panels if not _is_colour_bar(axes)]
-    sentences = [": ".join(filter(None, [f"Figure {claim}".rstrip(), _panels(panels)]))]
+    sentences = [": ".join(filter(None, [f"Figure {_quoted(claim)}".rstrip(), _panels(panels)]))]
     sentences += figure.get_label().split(". ")
     for axes in panels:
-        name = f"{_title(axes)}: " if len(panels) > 1 and axes.get_label() else ""
+        name = f"{_title(axes).partition(':')[0]}: " if len(panels) > 1 and axes.get_label() else ""
         sentences.append(name + axes.get_label())
     named: list[tuple[str, str]] = []
     for label in (label for axes in panels if not is_drawing(axes) for label in _axes(axes)):
@@ -90,6 +92,7 @@ def _read_aloud(figure: Figure) -> str:
             named.append(label)  # name shared labels only once
     sentences += [f"{side}: {name}" for side, name in named]
     sentences += [f"Colours: {name}" for name in _bars(figure) if name]
+    sentences += [f"Note: {_quoted(note)}" for note in notes if note.strip()]
     legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
     sentences += [f"Legend: {_entries(legend)}" for legend in legends if legend]
     sentences += [sentence for axes in panels if len(panels) == 1 for sentence in _panel_contents(axes)]

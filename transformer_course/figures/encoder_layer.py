@@ -73,11 +73,9 @@ def norm_orders(*, title: str = "") -> Figure:
         "Post-norm: every norm is on the residual stream and rescales x": (post, 11.5),
         "Pre-norm: the norms are on the branches, and x is only added to": (pre, 11.5),
     }
-    alt = "In both, x runs along a line, the residual stream, up to the end of a layer. Post-norm: "
-    alt += "attention reads x and is added to it, then a norm on the line; feed-forward likewise, then a "
-    alt += "norm. Pre-norm: x goes through a norm into attention, which is added; through a norm into "
-    alt += "feed-forward, which is added; a norm follows once, after the last layer. The line is wide up to "
-    alt += "the first norm on it"
+    alt = "In both, x runs along a line, the residual stream. Post-norm: attention reads x and is added to "
+    alt += "it, then a norm on the line; feed-forward likewise, then a norm. Pre-norm: a norm and attention "
+    alt += "on a branch are added to x; a norm and feed-forward likewise; a last norm follows all layers"
     figure = draw_residual_streams(roads)
     figure.supxlabel("wide line: so far, x has only been added to (the first layer is drawn)", size=9)
     return finished(figure, title, alt)
@@ -159,7 +157,7 @@ def two_stacks(replaced: Sequence[Matrix], added: Sequence[Matrix], tokens: Labe
     """
     figure, panels = canvas(2, (9.2, 2.55), columns=1)
     names = "Replace: each sublayer's output replaces x", "Add: each sublayer's output is added to x"
-    alt = "Each from left to right: ten tokens as rows of colours, attention, feed-forward, five more layers"
+    alt = "Each from left to right: a row per token, attention, feed-forward, five more layers"
     for ax, name, tables, road in zip(panels, names, (replaced, added), (0.0, 0.4), strict=True):
         stages = zip((0.8, 5.5, 8.0), ("before", "after layer 0", "after layer 5"), tables, strict=True)
         for left, after, table in stages:

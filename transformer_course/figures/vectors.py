@@ -26,6 +26,10 @@ def angle_of(vector: np.ndarray) -> float:
     return float(np.arctan2(vector[1], vector[0]))
 
 
+def _degrees(vector: np.ndarray) -> int:
+    return round(np.degrees(angle_of(vector))) % 360  # for machines that differ in the sign of a zero
+
+
 def angle_between(one: np.ndarray, two: np.ndarray) -> float:
     """The angle from arrow two to arrow one, the shorter way round."""
     return (angle_of(one) - angle_of(two) + np.pi) % (2 * np.pi) - np.pi
@@ -167,8 +171,8 @@ def draw_turns(
         for radius, colour in zip(radii, ROLES.values() if both else [GREY], strict=False):
             ax.add_patch(Circle((PITCH * dial, 0), radius, fill=False, edgecolor=pale(colour, 0.5)))
         ax.text(PITCH * dial, -rim, "\n".join(lines), ha="center", va="top", size=9)
-        points = [f"{arrow} {np.degrees(angle_of(tips[dial])):.0f}°" for arrow, tips in pairs.items()]
-        said.append(f"{name or 'arrows'}, pointing to: {', '.join(points)}; {'; '.join(lines)}".strip("; "))
+        points = [f"{arrow} at {_degrees(tips[dial])}°" for arrow, tips in pairs.items()]
+        said.append("; ".join([f"{name}: {', '.join(points)}".strip(": "), *lines]))
         ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")
     colours = ROLES.values() if both else LINES
     for place, ((name, tips), colour) in enumerate(zip(pairs.items(), colours, strict=False)):
