@@ -85,10 +85,7 @@ def test_the_first_lesson(clone: Clone) -> None:
     page.close()
 
     lesson = clone.open(FIRST)
-    lesson.page.evaluate(
-        "jupyterapp.shell.currentWidget.sessionContext.session.kernel.info"
-    )  # is noted in the file
-    assert lesson.ask("isSaved")  # so opening changes nothing
+    assert lesson.ask("isSavedWhenOpened")
     cut = "names => names.filter(name => name.scrollWidth > name.clientWidth).map(name => name.textContent)"
     assert lesson.page.locator(".jp-DirListing-itemText").evaluate_all(cut) == []
     assert len(lesson.ask("notRun")) > 5  # a copy gives nothing away

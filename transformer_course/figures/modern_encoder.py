@@ -88,17 +88,14 @@ def minilm_and_modernbert(*, title: str) -> Figure:
     for ax in figure.axes:
         ax.set_ylim(-1.4, 2.3)
     legend_of_cells(figure, {"removed": CLEAR | DASHED, "moved": CLEAR | MOVED, "added": CLEAR | CAME})
-    alt = "MiniLM: embedding, positions from a table (removed), norm; in each layer, attention (every layer "
-    alt += "global: "
+    alt = "MiniLM: embedding, positions (removed), norm; in a layer, attention (global) is added, norm; "
     alt += (
-        "removed), added, norm, feed-forward (no gate: removed), added, norm; biases and padding (removed). "
+        "feed-forward (no gate) is added, norm. ModernBERT: unpadding (added), embedding, norm; in a layer, "
     )
     alt += (
-        "ModernBERT: unpadding (added), embedding, norm; in each layer a norm (moved), attention with rotary "
+        "norm (moved) and attention (RoPE, window in 2 of 3 layers: added) are added, norm (moved) and GeGLU "
     )
-    alt += (
-        "positions and in 2 of 3 layers a window (added), a norm (moved), GeGLU (added); a final norm (added)"
-    )
+    alt += "(added) are added; final norm (added)"
     return finished(figure, title, alt)
 
 

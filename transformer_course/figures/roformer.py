@@ -59,13 +59,9 @@ def two_blocks(
     caption += "not drawn: the other tokens, the norm inside the feed-forward of the block, and the bias of W"
     figure.supxlabel(caption, size=9)
     of = [" and ".join(map(two_decimals, _cosines(x, end))) for end in ends]
-    alt = f"A lane each for {' and '.join(tokens)}. Above: x runs along the lane; attention reads both lanes "
-    alt += f"and is added, norm, feed-forward is added, norm; cosine of output and x: {of[0]}. Below: norm, "
-    alt += "attention; its "
-    alt += (
-        "output A is concatenated with x; feed-forward is added to [A ‖ x]; x's half still has a cosine of "
-    )
-    alt += f"{kept}; the random matrix W mixes both halves; cosine of output and x: {of[1]}"
+    alt = f"Above: attention reads the lanes of {' and '.join(tokens)} and is added to each, norm; "
+    alt += f"feed-forward is added, norm; cosine with x: {of[0]}. Below: norm, attention A, [A ‖ x]; "
+    alt += f"feed-forward is added (cosine of x's half: {kept}); then the random W; cosine with x: {of[1]}"
     return finished(figure, title, alt)
 
 
