@@ -18,10 +18,11 @@ for (const slider of document.querySelectorAll(".stops")) {
 
 // On a phone a picture is small: the one that a slider shows can be opened alone, as other pictures can.
 for (const slider of document.querySelectorAll("figure.drawn .stops")) {
-  const link = Object.assign(document.createElement("a"), { textContent: "Open this picture alone", href: "#" });
-  link.addEventListener("click", () => {
-    link.href = [...slider.querySelectorAll("img")].find((frame) => frame.offsetParent).src;
-  });
+  const link = Object.assign(document.createElement("a"), { textContent: "Open this picture alone" });
+  const shown = () => [...slider.querySelectorAll("img")].find((frame) => frame.style.display !== "none");
+  const point = () => (link.href = shown().src);
+  point();
+  slider.addEventListener("input", point);
   slider.append(document.createElement("br"), link);
 }
 
