@@ -100,6 +100,7 @@ def test_a_drawing_is_told_in_sentences_and_its_coordinates_only_to_the_gate():
 def test_a_panel_may_say_itself_what_it_shows():
     assert drawing(panel="one leads to two").alt.endswith("It is short. one leads to two.")
     assert drawing(panel="It is short", alt="").words == "Figure “A title”: a drawing. It is short."
+    assert told(lambda ax: [ax.plot([1, 2]), ax.set_label("It rises")]) == ["Figure: a drawing. It rises."]
 
 
 def test_of_a_long_description_the_sentences_that_fit_are_told():
