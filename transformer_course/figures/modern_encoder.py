@@ -88,14 +88,14 @@ def minilm_and_modernbert(*, title: str) -> Figure:
     for ax in figure.axes:
         ax.set_ylim(-1.4, 2.3)
     legend_of_cells(figure, {"removed": CLEAR | DASHED, "moved": CLEAR | MOVED, "added": CLEAR | CAME})
-    alt = "MiniLM: embedding, positions (removed), norm; in a layer, attention (global) is added, norm; "
+    alt = "MiniLM: embedding, positions (removed), norm; in a layer, x + attention (always global: removed), "
     alt += (
-        "feed-forward (no gate) is added, norm. ModernBERT: unpadding (added), embedding, norm; in a layer, "
+        "norm, x + feed-forward, norm; biases (removed). ModernBERT: unpadding (new), embedding, norm; in a "
     )
     alt += (
-        "norm (moved) and attention (RoPE, window in 2 of 3 layers: added) are added, norm (moved) and GeGLU "
+        "layer, x + attention of the norm (moved), with RoPE and in 2 of 3 layers a window (new); x + GeGLU "
     )
-    alt += "(added) are added; final norm (added)"
+    alt += "(new) of the norm (moved); a final norm (new)"
     return finished(figure, title, alt)
 
 
