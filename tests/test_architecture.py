@@ -123,7 +123,7 @@ IMPORTED_AS = {
     "pillow": "PIL",
     "scikit-learn": "sklearn",
     "ipython": "IPython",
-    "jupyterlab": "jupyterlab jupyter_server",
+    "jupyterlab": "jupyterlab ipykernel jupyter_core jupyter_server",
 }
 
 

@@ -51,6 +51,8 @@ def page(number: int, pictures: Path) -> NotebookNode:
         cell.metadata = {
             "tags": ["hide-output"] * folded + ["exercise"] * bool(_tagged(cell, "exercise")),
         }
+    # A page begins with the lesson; the code that loads the course is in the box about running it.
+    del lesson.cells[next(i for i, cell in enumerate(lesson.cells) if cell.cell_type == "code")]
     heading, _, rest = lesson.cells[0].source.partition("\n\n")
     texts = heading, how_to_run(number), rest
     lesson.cells[:1] = [new_markdown_cell(text) for text in texts]
@@ -97,7 +99,9 @@ def how_to_run(number: int) -> str:
         ":::{admonition} Run this lesson\n:class: run-this\n"
         "On this page you can only read the lesson. To run it and do the exercises, type `make lab` in the "
         f"course's folder on your own computer, and open `{file}`. There, a checker names your mistakes."
-        f"\n\n{opened}" + " · ".join(parts) + "\n:::"
+        f"\n\n{opened}" + " · ".join(parts) + "\n\n"
+        "<details><summary>The notebook's first cell, which loads the course</summary>\n\n"
+        f"```python\n{first_cell(number)}\n```\n\n</details>\n:::"
     )
 
 

@@ -16,6 +16,37 @@ for (const slider of document.querySelectorAll(".stops")) {
   for (const event of ["pointerover", "focusin"]) slider.addEventListener(event, load, { once: true });
 }
 
+// On a phone a picture is small: the one that a slider shows can be opened alone, as other pictures can.
+for (const slider of document.querySelectorAll("figure.drawn .stops")) {
+  const link = Object.assign(document.createElement("a"), { textContent: "Open this picture alone" });
+  const shown = () => [...slider.querySelectorAll("img")].find((frame) => frame.style.display !== "none");
+  const point = () => (link.href = shown().src);
+  point();
+  slider.addEventListener("input", point);
+  slider.append(document.createElement("br"), link);
+}
+
+// The glossary can be filtered: by beginnings of words, and by a whole word if that is an abbreviation, such as LN.
+const glossary = document.querySelector("dl.glossary");
+if (glossary) {
+  const terms = [...glossary.querySelectorAll(":scope > dt")].map((term) => [term, term.nextElementSibling]);
+  const field = Object.assign(document.createElement("p"), { className: "filter" });
+  field.innerHTML = '<label>Filter: <input type="search"></label> <output role="status"></output>';
+  const [input, count] = [field.querySelector("input"), field.querySelector("output")];
+  input.addEventListener("input", () => {
+    const typed = input.value.trim().replace(/[^\p{L}\d]+/gu, "\\W+");
+    const having = (end) => {
+      const pattern = new RegExp(`(?<![\\p{L}\\d])${typed}${end}`, "iu");
+      return terms.filter((entry) => pattern.test(entry.map((part) => part.textContent).join(" ")));
+    };
+    const whole = typed.length < 4 ? having("(?![\\p{L}\\d])") : [];
+    const kept = new Set(whole.length ? whole : having(""));
+    for (const entry of terms) for (const part of entry) part.hidden = !kept.has(entry);
+    count.textContent = typed ? `${kept.size} of ${terms.length} terms` : "";
+  });
+  glossary.before(field);
+}
+
 // A reader who opens the result of a prediction reads the words about it, too.
 const outputs = document.querySelectorAll(".cell.tag_hide-output details.hide");
 for (const fold of outputs) {

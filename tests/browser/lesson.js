@@ -41,6 +41,8 @@ window.lesson = (() => {
       return listens && cells().length > 0 && cells().every(cell => cell.isAttached);
     },
     isSaved: () => !panel().context.model.dirty,
+    // JupyterLab notes what the kernel says of itself, which is a change if the file says otherwise.
+    isSavedWhenOpened: () => kernel().info.then(() => !panel().context.model.dirty),
     hasKernel: () => Boolean(kernel()),
     fits() {  // neither wider than the window nor still as narrow as before, but for the side bar
       const left = window.innerWidth - panel().node.getBoundingClientRect().right;

@@ -85,6 +85,9 @@ def test_the_first_lesson(clone: Clone) -> None:
     page.close()
 
     lesson = clone.open(FIRST)
+    assert lesson.ask("isSavedWhenOpened")
+    cut = "names => names.filter(name => name.scrollWidth > name.clientWidth).map(name => name.textContent)"
+    assert lesson.page.locator(".jp-DirListing-itemText").evaluate_all(cut) == []
     assert len(lesson.ask("notRun")) > 5  # a copy gives nothing away
     expect(lesson.page.locator(".jp-OutputArea-output")).to_have_count(0)
     lesson.go_to_and_run("after-00-1")  # too early

@@ -230,6 +230,7 @@ def test_a_slider_moves_with_the_keyboard_and_says_so_without_a_kernel(visit: Vi
     stop = slider.get_by_role("slider")
     stop.scroll_into_view_if_needed()
     status, picture = slider.get_by_role("status"), slider.locator("img:visible")
+    alone = slider.get_by_role("link", name="Open this picture alone")
     before, source = status.inner_text(), picture.get_attribute("src")
     for key in ("ArrowRight", "ArrowLeft"):
         stop.press(key)
@@ -237,7 +238,29 @@ def test_a_slider_moves_with_the_keyboard_and_says_so_without_a_kernel(visit: Vi
         assert stop.get_attribute("aria-valuetext") == status.inner_text()
         assert (status.inner_text() != before) == (key == "ArrowRight")
         assert (picture.get_attribute("src") != source) == (key == "ArrowRight")
+        assert alone.get_attribute("href").endswith(picture.get_attribute("src").removeprefix(".."))
     assert picture.evaluate("image => image.naturalWidth") > 300
+
+
+def test_the_glossary_is_filtered_by_beginnings_of_words_and_by_abbreviations(visit: Visit) -> None:
+    view = visit("glossary.html").view
+    terms, field = view.locator("dl.glossary dt:visible"), view.get_by_role("searchbox", name="Filter")
+    count = terms.count()
+    assert count > 100
+    for typed, found in {
+        "LN": "Layer norm",
+        "mha": "Head",
+        "rope": "Rotary",
+        "residual str": "Residual",
+    }.items():
+        field.fill(typed)
+        expect(terms.filter(has_text=re.compile(f"^{found}"))).to_have_count(1)
+        assert terms.count() < 12
+        expect(view.get_by_role("status")).to_have_text(f"{terms.count()} of {count} terms")
+    field.fill("(no such term")
+    expect(terms).to_have_count(0)
+    field.fill("")
+    expect(terms).to_have_count(count)
 
 
 def test_the_course_and_a_notebook_can_be_taken_along(visit: Visit) -> None:

@@ -47,7 +47,8 @@ def _parts(output: NotebookNode) -> dict[str, str]:
     for mime, about in output.get("metadata", {}).items():
         parts |= {f"{mime} {name}": str(value) for name, value in about.items() if name != "stops"}
         for frame in about.get("stops", {"frames": []})["frames"]:
-            parts |= {f"{frame['stop']}: words": frame["alt"], f"{frame['stop']}: {PICTURE}": frame["png"]}
+            parts |= {f"{frame['stop']}: {name}": frame.get(name, "") for name in ("alt", "contents")}
+            parts |= {f"{frame['stop']}: {PICTURE}": frame["png"]}
     return parts
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import nbformat
+from ipykernel.ipkernel import IPythonKernel
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,10 +19,13 @@ LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 PICTURE = "image/png"
 PAGE = "text/html"  # of a picture: an <img> with its alternative text, for exported pages
 WORDS = "text/plain"
-ABOUT = ("alt", "height", "width", "stops")  # of a picture: its text, its size, and the frames of a slider
+# Of a picture: its text, its size, all its numbers (for the gate only), and the frames of a slider.
+ABOUT = ("alt", "height", "width", "contents", "stops")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 EMBEDDED = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=]*")
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+# As a kernel describes it, but for the version of Python: it differs between machines.
+LANGUAGE = {name: value for name, value in IPythonKernel.language_info.items() if name != "version"}
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,7 @@ def tags(cell: NotebookNode) -> list[str]:
 def as_text(notebook: NotebookNode) -> str:
     """Return the text of the file, which contains only sources, outputs, ids and tags."""
     notebook = deepcopy(notebook)
-    language = {"language_info": {"name": "python"}}
-    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL} | language)
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": LANGUAGE})
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict({"tags": tags(cell)} if tags(cell) else {})
     for cell in code_cells(notebook):

@@ -120,6 +120,11 @@ FAULTS: dict[str, tuple[str, Plant, str]] = {
         lambda cell: cell.outputs[0].metadata[PICTURE].update(alt="A."),
         "image/png alt",
     ),
+    "moved-less-than-pictures-show": (
+        "heatmap()",
+        lambda cell: cell.outputs[0].metadata[PICTURE].update(contents="  arrow (0, 0) to (1, 1)"),
+        "image/png contents",
+    ),
     "wrong-tensor": ("queries", edited("queries", "queries + 0.1"), "tensor("),
     "wrong-verdict": ("HTML('<b>✓</b>')", edited("✓", "✗"), "text/html"),
     "deleted-output": (LOSS, lambda cell: cell.outputs.clear(), "0 output(s) stored, 1 now"),

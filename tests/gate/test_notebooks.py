@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbconvert.exporters import ScriptExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
@@ -200,10 +201,16 @@ def test_fault_in_the_file_is_named(before: str, after: str, named: str) -> None
 
 def test_what_jupyterlab_says_of_the_language_is_no_change() -> None:
     text = as_text(made_up_lesson())
-    more = '{\n   "codemirror_mode": {\n    "name": "ipython"\n   },\n   "name": "python"\n  }'
-    text = text.replace('{\n   "name": "python"\n  }', more, 1)
-    assert "codemirror" in text
-    assert complaints_about(nbformat.reads(text, as_version=4), text) == []
+    lexer = '   "pygments_lexer": "ipython3"'
+    saved = text.replace(lexer, f'{lexer},\n   "version": "3.14.1"', 1)
+    assert saved != text
+    assert complaints_about(nbformat.reads(saved, as_version=4), saved) == []
+
+
+def test_a_stored_lesson_is_exported_as_a_python_file() -> None:
+    notebook = nbformat.reads(as_text(made_up_lesson()), as_version=4)
+    text, resources = ScriptExporter().from_notebook_node(notebook)
+    assert resources["output_extension"] == ".py" and text.startswith("#!/usr/bin/env python")
 
 
 def test_minutes_are_counted_from_words_lines_predictions_and_exercises_and_written_down() -> None:

@@ -20,6 +20,15 @@ def test_every_term_of_lesson_00_is_in_the_glossary_with_its_lessons() -> None:
     assert "([00](lessons/00_start_here.ipynb), [04](lessons/04_masking.ipynb))" in page  # Broadcast
 
 
+ABBREVIATIONS = "RoPE MHA FFN LN SDPA GQA MLP CLS BERT PE QKV MLM MQA"
+
+
+@pytest.mark.parametrize("short", [*ABBREVIATIONS.split(), "residual stream"])
+def test_an_abbreviation_is_in_the_entry_of_its_term(short: str) -> None:
+    entries = lookup.glossary().split("\n\n")
+    assert any(re.search(rf"\b{short}\b", entry, re.IGNORECASE) for entry in entries[3:])
+
+
 def test_a_term_without_a_lesson_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "_cell", lambda _: "**Key.** What answers. (03)\n\n**Query.** What asks.")
     with pytest.raises(ValueError, match=r"^1 terms .* `\*\*Term\.\*\* text \(03\)`$"):

@@ -1,12 +1,15 @@
-"""Describe a figure in words, as alternative text, and in numbers, for the test that detects changes.
+"""Describe a figure in words and numbers for readers, and in full for the test that detects changes.
+
+The numbers of a plot are worth reading. Those of a drawing are places of boxes and arrows, so its text is a
+sentence or two: `alt`, and the label of a panel (`ax.set_label`), where a panel says itself what it shows.
 
 Numbers are rounded twice, first to ten digits, because machines differ in the sixteenth digit but have to
 agree on how 0.125 is rounded and on whether two entries are equal.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import TypeVar
+from itertools import chain, pairwise
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from matplotlib import colors
@@ -31,31 +34,65 @@ RESIDUE = 1e-16  # rounding error after subtracting equal numbers: 0 on one mach
 Item = TypeVar("Item")
 
 
-def describe(figure: Figure) -> str:
-    """Return the alternative text of the figure in one line, and below it its contents as rounded numbers."""
+class Description(NamedTuple):
+    """A figure as text: `alt` is one line, `words` adds the numbers of plots, `contents` has all numbers.
+
+    Nobody reads the contents. The gate compares them, because it tolerates small differences between pictures
+    and would miss a changed sign or a moved box.
+    """
+
+    alt: str
+    words: str
+    contents: str
+
+
+def describe(figure: Figure) -> Description:
+    """Return the figure as text, with rounded numbers."""
     figure.draw_without_rendering()  # tick labels exist only after drawing
-    return "\n".join([_read_aloud(figure), *(f"  {line}" for line in _numbers(figure))])
+    alt, panels = _read_aloud(figure), [axes for axes in figure.axes if not _is_colour_bar(axes)]
+    numbers = [[f"  {line}" for line in _panel(axes, f"panel {i}")] for i, axes in enumerate(panels, 1)]
+    plots = [lines for axes, lines in zip(panels, numbers, strict=True) if not is_drawing(axes)]
+    size = f"  {' by '.join(number_words(figure.get_size_inches()))} inches"
+    bars = [f"  colours: {name}" for name in _bars(figure)]
+    words, contents = ([size, *chain(*listed), *bars] for listed in (plots, numbers))
+    return Description(alt, "\n".join([alt, *(words if plots else [])]), "\n".join(contents))
 
 
-def alt_text(description: str) -> str:
-    """Return the alternative text of a description, which is its first line."""
-    return description.partition("\n")[0]
+def further(alt: str, read: str) -> str:
+    """Return the sentences of an alternative text, after its first, that another one does not have."""
+    return ". ".join(sentence for sentence in alt.removesuffix(".").split(". ")[1:] if sentence not in read)
+
+
+def is_drawing(axes: Axes) -> bool:
+    """Whether a panel shows boxes, arrows and tables, whose coordinates say nothing to a reader.
+
+    A panel with a label says itself what it shows.
+    """
+    boxes = any(isinstance(patch, FancyBboxPatch) for patch in axes.patches)
+    return bool(axes.get_label()) or boxes or not (axes.axison or len(_maps(axes)) == 1)
 
 
 # The alternative text: the title, what there is to see, the panels, and as many details as fit
 
 
 def _read_aloud(figure: Figure) -> str:
-    claim = " ".join(_quoted(text.get_text()) for text in figure.texts)
+    claim, *notes = sorted((text.get_text() for text in figure.texts), key=figure.get_suptitle().__ne__) or [
+        ""
+    ]
     panels = [axes for axes in figure.axes if axes.axison or axes.has_data() or axes.texts]  # not blank
     panels = [axes for axes in panels if not _is_colour_bar(axes)]
-    sentences = [": ".join(filter(None, [f"Figure {claim}".rstrip(), _panels(panels)])), figure.get_label()]
+    sentences = [": ".join(filter(None, [f"Figure {_quoted(claim)}".rstrip(), _panels(panels)]))]
+    sentences += figure.get_label().split(". ")
+    for axes in panels:
+        name = f"{_title(axes).partition(':')[0]}: " if len(panels) > 1 and axes.get_label() else ""
+        sentences.append(name + axes.get_label())
     named: list[tuple[str, str]] = []
-    for label in (label for axes in panels for label in _axes(axes)):
+    for label in (label for axes in panels if not is_drawing(axes) for label in _axes(axes)):
         if not any(label[0] == side and name.endswith(label[1]) for side, name in named):
             named.append(label)  # name shared labels only once
     sentences += [f"{side}: {name}" for side, name in named]
     sentences += [f"Colours: {name}" for name in _bars(figure) if name]
+    sentences += [f"Note: {_quoted(note)}" for note in notes if note.strip()]
     legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
     sentences += [f"Legend: {_entries(legend)}" for legend in legends if legend]
     sentences += [sentence for axes in panels if len(panels) == 1 for sentence in _panel_contents(axes)]
@@ -81,7 +118,7 @@ def _entries(legend: Legend) -> str:
 def _panels(panels: list[Axes]) -> str:
     """The title and the type of each panel; the type only once if all panels have the same."""
     kinds, shared = [_kind(axes) for axes in panels], ""
-    names = [_quoted(axes.get_title() or axes.get_title("left")) for axes in panels]
+    names = [_quoted(_title(axes)) for axes in panels]
     if len(panels) > 1 and len(set(kinds)) == 1 and kinds[0]:
         shared, kinds = f"each {kinds[0]}", [""] * len(kinds)
     parts = [", ".join(filter(None, both)) for both in zip(names, kinds, strict=True)]
@@ -89,10 +126,13 @@ def _panels(panels: list[Axes]) -> str:
     return f"{len(panels)} panels: {panel_names}" if len(panels) > 1 else panel_names
 
 
+def _title(axes: Axes) -> str:
+    return axes.get_title() or axes.get_title("left")
+
+
 def _kind(axes: Axes) -> str:
-    boxes = sum(isinstance(patch, FancyBboxPatch) for patch in axes.patches)
-    if boxes:
-        return f"a drawing of {boxes} boxes"
+    if is_drawing(axes):
+        return "a drawing"
     if len(maps := _maps(axes)) > 1:
         return f"{len(maps)} matrices"
     if maps:
@@ -138,6 +178,8 @@ def _axes(axes: Axes) -> Iterator[tuple[str, str]]:
 
 def _panel_contents(axes: Axes) -> Iterator[str]:
     """The contents of a single panel: the largest cell of each row, the ends of each line, and its texts."""
+    if is_drawing(axes) and (axes.get_label() or axes.figure.get_label()):
+        return  # said already, in order
     maps = _maps(axes)
     for drawn in maps[:1]:
         values, rows, columns = _cells(drawn), _names(axes.yaxis, drawn, 1), _names(axes.xaxis, drawn, 0)
@@ -162,14 +204,6 @@ def _panel_contents(axes: Axes) -> Iterator[str]:
 
 
 # The contents as numbers
-
-
-def _numbers(figure: Figure) -> Iterator[str]:
-    yield f"{' by '.join(number_words(figure.get_size_inches()))} inches"
-    for number, axes in enumerate(figure.axes, 1):
-        if not _is_colour_bar(axes):
-            yield from _panel(axes, f"panel {number}")
-    yield from (f"colours: {name}" for name in _bars(figure))
 
 
 def _panel(axes: Axes, name: str) -> Iterator[str]:

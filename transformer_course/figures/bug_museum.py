@@ -63,7 +63,9 @@ def kinds_of_tests(*, title: str) -> Figure:
     caption += "solid frame: should be equal, and isn't (property test: should be 1); "
     caption += "dotted frame: input changed by the test"
     figure.supxlabel(caption, size=9)
-    alt = "For each test, from top to bottom: the input, the code, the output; framed numbers differ."
+    said = (f"{name}: {question} ({verdict})" for name, (_, question, verdict) in KINDS_OF_TESTS.items())
+    alt = "For each test, arrows lead down from its input to the code, and to the output that it checks. "
+    alt += ". ".join(said).replace("\n", " ")
     return finished(figure, title, alt)
 
 

@@ -95,8 +95,11 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
         ax.text(*place, words, ha="center", va="center", size=9)
     ax.set(xlim=(0.1, 9.4), ylim=(-3.0, ENTERS + 1.38), aspect="equal")
     ax.set_axis_off()
-    alt = "Above, each id selects a row of the token table, and positions are added; "
-    alt += "below, x passes through all layers and keeps its shape."
+    alt = "Above, the tokens and their ids; each id selects a row of the table E, its token vector; × "
+    alt += "√d_model (in the paper); plus P, a row for each position; norm (in BERT and MiniLM); x₀. Below, "
+    alt += f"x₀ passes through layer 0 to layer {layers - 1}, and after each it has the same shape, up to "
+    alt += f"the contextual embeddings x{str(layers).translate(SUBSCRIPT)}. A mask, made from the ids, "
+    alt += f"enters every layer; each layer also returns the attention weights of {heads} heads"
     return finished(figure, title, alt)
 
 
@@ -192,7 +195,12 @@ def forward_pass(
     ax.text(lanes.mean() - 0.5, depths[-1] - 0.28, words, ha="center", va="top", size=9.5)
     ax.set(xlim=(0, lanes[-1] + 1.1), ylim=(depths[-1] - 0.7, 0.2))
     ax.set_axis_off()
-    alt = "A lane for each token, from its id down to its output vector; at the end, their mean."
+    rows = [inputs.numbers_of(weights, 3).mean(axis=0)[highlight] for weights in maps]
+    most = ", ".join(f"{tokens[row.argmax()]} {two_decimals(row.max())}" for row in rows)
+    alt = "A lane for each token, downwards: its id, token vector plus position vector, norm; in layer 0, "
+    alt += "attention from all lanes, added, norm, feed-forward, added, norm; the later layers likewise; "
+    alt += "the contextual embedding. Arrows lead from all lanes to their mean, one vector for the "
+    alt += f"sentence. Layer by layer, “{tokens[highlight]}” attends most to {most}"
     return finished(figure, title, alt)
 
 

@@ -58,6 +58,13 @@ VALUES = np.array([(1.2, 0.4), (2.2, -2.0), (-0.9, -1.3), (0.6, 1.8)])
 TAKEN, OTHERS = np.array(WEIGHTS) @ VALUES, STAGES[0][2][WIDTH:].reshape(-1, WIDTH)  # this head, the others
 KEY = "01 to 08: lessons; dashed: only in some models; values made up"
 WRITTEN = {"va": "center", "zorder": 6}
+ALT = (
+    "A lane for each token, upwards: its id, the embedding, plus a position, a norm, the encoder layer "
+    "(repeated), the contextual embedding. In the layer: attention, where the lanes meet, is added to each "
+    "lane, then a norm; feed-forward is added, then a norm. At the right, multi-head attention: each head "
+    "projects x to q, k, v; rotates q and k; q · k ÷ √d; mask; softmax; weighted sum of v. The heads are "
+    "concatenated, and W_O projects them."
+)
 
 
 def encoder_map(lesson: int = 0) -> Figure:
@@ -78,8 +85,7 @@ def encoder_map(lesson: int = 0) -> Figure:
     ax.set_axis_off()
     whole = "The encoder: each token's vector travels up its lane, the residual stream"
     title = f"Lesson {lesson:02d} {does}" if does else whole
-    alt = "A lane for each token, from its id up to its contextual embedding; at the right, a head in detail."
-    return finished(figure, title, alt)
+    return finished(figure, title, ALT)
 
 
 def _style(changed: tuple[int, ...], lesson: int, number: int, component: str = "") -> dict:

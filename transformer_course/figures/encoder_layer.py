@@ -73,7 +73,9 @@ def norm_orders(*, title: str = "") -> Figure:
         "Post-norm: every norm is on the residual stream and rescales x": (post, 11.5),
         "Pre-norm: the norms are on the branches, and x is only added to": (pre, 11.5),
     }
-    alt = "The residual stream as a line: thick up to the first norm on it, as updates are only added there."
+    alt = "In both, x runs along a line, the residual stream. Post-norm: attention reads x and is added to "
+    alt += "it, then a norm on the line; feed-forward likewise, then a norm. Pre-norm: a norm and attention "
+    alt += "on a branch are added to x; a norm and feed-forward likewise; a last norm follows all layers"
     figure = draw_residual_streams(roads)
     figure.supxlabel("wide line: so far, x has only been added to (the first layer is drawn)", size=9)
     return finished(figure, title, alt)
@@ -138,7 +140,11 @@ def layer_lanes(weights: Matrix, tokens: Labels, *, highlight: int, title: str) 
         "dashed: query; sum: of the values, weighted; concat: with the other heads; W_O: output projection",
         size=9,
     )
-    alt = "A lane for each token. Lines between lanes are attention weights; thicker lines are larger ones."
+    seen = np.flatnonzero(weights[highlight] > FAINT)
+    to = ", ".join(f"{tokens[key]} {two_decimals(weights[highlight, key])}" for key in seen)
+    alt = "A lane for each token, with the same boxes: attention (sum, concat, W_O), added, norm, "
+    alt += "feed-forward, added, norm. Only the lines into attention cross the lanes; the thicker, the "
+    alt += f"larger the weight. “{tokens[highlight]}” is highlighted; it attends to {to}"
     return finished(figure, title, alt)
 
 
@@ -151,6 +157,7 @@ def two_stacks(replaced: Sequence[Matrix], added: Sequence[Matrix], tokens: Labe
     """
     figure, panels = canvas(2, (9.2, 2.55), columns=1)
     names = "Replace: each sublayer's output replaces x", "Add: each sublayer's output is added to x"
+    alt = "Each from left to right: a row per token, attention, feed-forward, five more layers"
     for ax, name, tables, road in zip(panels, names, (replaced, added), (0.0, 0.4), strict=True):
         stages = zip((0.8, 5.5, 8.0), ("before", "after layer 0", "after layer 5"), tables, strict=True)
         for left, after, table in stages:
@@ -160,6 +167,7 @@ def two_stacks(replaced: Sequence[Matrix], added: Sequence[Matrix], tokens: Labe
             mean_cosine = (units @ units.T)[~np.eye(len(tokens), dtype=bool)].mean()
             words = f"{after}\nmean cosine {two_decimals(mean_cosine, 3)}, std {two_decimals(size, 3)}"
             ax.text(left + 0.6, -0.85, words, ha="center", va="top", size=9)
+            ax.set_label(f"{ax.get_label()}; {words}".strip("; ").replace("\n", ": "))
         for place, token in enumerate(tokens):
             ax.text(0.72, 0.8 - 1.6 * (place + 0.5) / len(tokens), token, ha="right", va="center", size=8)
         for start, end in ((2.05, 5.45), (6.75, 7.95)):
@@ -178,7 +186,6 @@ def two_stacks(replaced: Sequence[Matrix], added: Sequence[Matrix], tokens: Labe
     caption = f"12 of {units.shape[1]} features (red > 0, blue < 0), vectors scaled to length 1; untrained\n"
     caption += "mean cosine: of every two different tokens; std: standard deviation of all values"
     figure.supxlabel(caption, size=9)
-    alt = "Rows are tokens, before and after layers. Top: all rows become equal. Bottom: they stay different."
     return finished(figure, title, alt)
 
 
@@ -229,7 +236,11 @@ def norm_steps(
     figure.supxlabel(f"eps = {_plain(eps)}; for every token, weight = {weight} and bias = {bias}", size=9)
     ax.set(xlim=(-0.03, 9.13), ylim=(feet[-1] - 0.02, 0.35), aspect="equal")
     ax.set_axis_off()
-    alt = "A frame for each token: its features as bars, minus the mean, divided, scaled and shifted."
+    alt = (
+        "A frame for each token, with four groups of bars: x, minus its mean, divided, times weight plus bias"
+    )
+    for name, steps in zip(tokens, np.moveaxis(tables, 1, 0), strict=True):
+        alt += f". {name}: {' → '.join(', '.join(map(_plain, step)) for step in steps)}".replace("\n", " ")
     return finished(figure, title, alt)
 
 

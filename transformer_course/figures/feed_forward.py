@@ -40,6 +40,7 @@ def draw_network(
     for height, (name, value) in zip(ends[0], features.items(), strict=True):
         box(ax, (0, height), f"{name}\n{value:g}", (1.5, 0.7), LIT if value else "white")
     reach = max(np.abs(weights).sum() + abs(bias) for weights, bias in up.values())
+    said = [f"{name} {value:g}" for name, value in features.items()]
     neurons = zip(ends[1], sums, bent, up.items(), strict=True)
     for row, (height, total, after, (question, (weights, bias))) in enumerate(neurons):
         ax.text(2.05, height + 0.51, f"neuron {row}", va="center", size=8.5)
@@ -50,12 +51,15 @@ def draw_network(
         box(ax, (3.2, height), words, (2.4, 0.8), COMPONENTS["feed-forward"] if after else "white", **style)
         _bend(ax, (5.25, height), total + bias, reach)
         ax.text(6.25, height, f"{after:g}", ha="center", va="center", size=10, weight=style.get("weight"))
+        said.append(f"neuron {row}: {words}, after ReLU {after:g}")
     for height, (name, weights) in zip(ends[2], down.items(), strict=True):
         _wires(ax, (6.45, ends[1]), (7.5, height), weights, bent)
         terms = [f"{numbers:g}".replace("-", "−") for numbers in weights * bent if numbers]
         terms = [" + ".join(terms).replace("+ −", "− ")] * (len(terms) > 1)
         words = " = ".join([*terms, f"{bent @ weights:g}".replace("-", "−")])
         box(ax, (8.35, height), f"{name}\n{words}", (1.7, 0.7), LIT if bent @ weights else "white")
+        said.append(f"{name} {words}")
+    ax.set_label("; ".join(said).replace("\n", ": "))
     ax.text(0, -1.35, "orange: weight × value\nis not 0", color=HERO, ha="center", va="center", size=8.5)
     heads = "the token", "pre-activation: sum + bias", "ReLU: fires above 0", "outputs"
     for place, words in zip((0, 3.2, 5.25, 8.35), heads, strict=True):
@@ -157,8 +161,17 @@ def one_neuron(
     way(ax, (end - 0.53, foot - 0.4), *enters, width=2)
     ax.set(xlim=(0, 9.2), ylim=(foot - 1.8, 2.1))
     ax.set_axis_off()
-    alt = "A column for each neuron. From the top: its input weights, its activations, its output weights."
+    fires = [
+        f"{token} {two_decimals(bent[i, neuron])}" for i, token in enumerate(tokens) if bent[i, neuron] > 1
+    ]
+    alt = "From x through W₁ (a column for each neuron), plus b₁, GELU and W₂ to out. The input weights of "
+    alt += f"N{neuron} are most similar to {_most_similar(asks)}. It fires at {', '.join(fires)}. There it "
+    alt += f"adds its output weights, which are most similar to {_most_similar(writes)}."
     return finished(figure, title, alt)
+
+
+def _most_similar(near: Mapping[str, float]) -> str:
+    return ", ".join(f"{word} {two_decimals(cosine)}" for word, cosine in [*near.items()][:3])
 
 
 def _draw_neurons(

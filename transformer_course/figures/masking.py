@@ -141,7 +141,9 @@ def draw_attention_web(
         side.spines[:].set_visible(False)
     ax.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-0.05, len(tables) + 0.05), yticks=[])
     ax.set_ylabel("from the input up to the output")
-    ax.set_xlabel(f"“{tokens[highlight]}” depends on {reached.sum()} of {len(tokens)} tokens")
+    depends = f"“{tokens[highlight]}” depends on {reached.sum()} of {len(tokens)} tokens"
+    ax.set_xlabel(depends)
+    ax.set_label(f"{depends}: {', '.join(np.array(tokens)[reached])}")
 
 
 def _draw_dots(ax: Axes, height: int, highlight: np.ndarray) -> None:

@@ -88,7 +88,14 @@ def minilm_and_modernbert(*, title: str) -> Figure:
     for ax in figure.axes:
         ax.set_ylim(-1.4, 2.3)
     legend_of_cells(figure, {"removed": CLEAR | DASHED, "moved": CLEAR | MOVED, "added": CLEAR | CAME})
-    alt = "One row of boxes for each model: dashed boxes were removed, thick ones moved, coloured ones added."
+    alt = "MiniLM: embedding, positions (removed), norm; in a layer, x + attention (always global: removed), "
+    alt += (
+        "norm, x + feed-forward, norm; biases (removed). ModernBERT: unpadding (new), embedding, norm; in a "
+    )
+    alt += (
+        "layer, x + attention of the norm (moved), with RoPE and in 2 of 3 layers a window (new); x + GeGLU "
+    )
+    alt += "(new) of the norm (moved); a final norm (new)"
     return finished(figure, title, alt)
 
 
@@ -135,7 +142,10 @@ def packing(lengths: Sequence[int], *, title: str) -> Figure:
     ax.set_axis_off()
     apart = "two tokens, 3 positions apart in the batch and in the row"
     legend_of_cells(figure, {"padding": HIDDEN, apart: APART})
-    alt = "Top: a padded batch. Middle: one row of its real tokens. Bottom: the batch of output vectors."
+    alt = f"Top: {count} sequences of {', '.join(map(str, lengths))} tokens, padded to {width}. An arrow "
+    alt += f"leads to the middle: their {sum(lengths)} tokens as one row, without padding, which goes "
+    alt += "through all layers. An arrow leads to the bottom: the batch again, of output vectors, with 0 at "
+    alt += "the padding. Two framed tokens of sequence 2 are 3 positions apart in all of them"
     return finished(figure, title, alt)
 
 

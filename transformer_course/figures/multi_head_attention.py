@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from transformer_course.figures import inputs, layout
-from transformer_course.figures.arithmetic import arithmetic_table
+from transformer_course.figures.arithmetic import arithmetic_table, short_number
 from transformer_course.figures.colours import DARK, EDGE, NO, PALE
 from transformer_course.figures.heatmaps import draw_cells
 from transformer_course.figures.inputs import Labels, Matrix
@@ -82,7 +82,11 @@ def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: st
     ax.set_axis_off()
     words = f"head 0 of {n_heads}: {d_head} of the {d_model} features (one of {n} sequences is drawn)"
     legend_of_cells(figure, {words: {"facecolor": PALE[0], "edgecolor": DARK}})
-    alt = "Every tensor from x to the output, with name and shape; the part of the first head is highlighted."
+    whole, split = f"({n}, {length}, {d_model})", f"({n}, {n_heads}, {length}, {d_head})"
+    alt = f"x {whole} times W_Q, W_K and W_V ({d_model}, {d_model}) gives q, k and v {whole}; each is split "
+    alt += f"into {n_heads} heads {split}. q and k give the weights ({n}, {n_heads}, {length}, {length}), "
+    alt += f"where the scores are masked; with v they give the head outputs {split}; merged {whole}, times "
+    alt += f"W_O ({d_model}, {d_model}), they give the output {whole}. Highlighted: head 0"
     return finished(figure, title, alt)
 
 
@@ -142,7 +146,12 @@ def two_heads(
         [" ".join(words[::-1]), ([other], kinds), "×", "W_O", "=", again],
     ]
     heads = ["", f"weights of {words[1]}", "", f"values: {' '.join(words)}", "", "output of the head"]
-    alt = "A row for each head: weights times values. Then the concatenated outputs times W_O, and their sum."
+    said = [f"{name}: {', '.join(map(short_number, outputs[name][0]))}" for name in outputs]
+    alt = f"In the first rows, the weights of “{words[1]}” times the values give the output of "
+    alt += f"{'; '.join(said)}. Then the outputs of head 0 and head 1 are concatenated and multiplied by "
+    alt += "W_O: "
+    last = ((words, one @ mixing), (words[::-1], other @ mixing))
+    alt += "; ".join(f"{' '.join(order)} gives {', '.join(map(short_number, row))}" for order, row in last)
     return arithmetic_table(rows, heads, wide=0.48, title=title, alt=alt)
 
 

@@ -20,7 +20,7 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 from PIL import Image
 
-from transformer_course.figures.alt_text import alt_text, describe
+from transformer_course.figures.alt_text import Description, describe
 from transformer_course.figures.steady import SteadyRenderer
 
 DENSITY = 2  # picture pixels per page pixel, for sharp figures on high-density screens
@@ -37,20 +37,20 @@ def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, obj
     """
     if not figure.axes:
         return {}, {}
-    words = _words(figure)  # also computes the layout, so that all titles fit when it is drawn
+    alt, words, contents = _described(figure)  # computes the layout, so that all titles fit when it is drawn
     picture, width, height = _drawn(figure)
-    alt = alt_text(words)
     style = f'width="{width}" style="max-width: 100%; height: auto"'
     html = f'<img alt="{escape(alt)}" {style} src="data:image/png;base64,{picture}">'
-    about = {"alt": alt, "width": width, "height": height}
+    about = {"alt": alt, "width": width, "height": height, "contents": contents}
     return {"image/png": picture, "text/html": html, "text/plain": words}, {"image/png": about}
 
 
-def _words(figure: Figure) -> str:
+def _described(figure: Figure) -> Description:
     try:
         return describe(figure)
     except Exception as error:  # show the picture even if its description fails
-        return f"<Figure that could not be described: {error!r}>"
+        words = f"<Figure that could not be described: {error!r}>"
+        return Description(words, words, "")
 
 
 def _drawn(figure: Figure) -> tuple[str, int, int]:

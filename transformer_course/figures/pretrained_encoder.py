@@ -65,11 +65,16 @@ def matching_shapes(
         ax.text(0.1, top + up, words, va="center", size=8.5, color=colour)
     ax.set(xlim=(0, 9.0), ylim=(top - 0.75, 0.7))
     ax.set_axis_off()
-    return finished(
-        figure,
-        title,
-        "Left, the names in a file, by shape; right, the names in an encoder that have the same shape.",
-    )
+    one = [f"{names[0]} to {places[0]}" for names, places in fits.values() if len(names) == 1]
+    many = [
+        f"{len(names)} of shape {' × '.join(map(str, shape))}"
+        for shape, (names, _) in fits.items()
+        if names[1:]
+    ]
+    alt = "Lines lead from the names in the file, left, to the names in the encoder that have the same "
+    alt += f"shape. One line each: {'; '.join(one)}. Every name to every other: {'; '.join(many)}. "
+    alt += f"{pairs[0]} belongs to {pairs[1]}"
+    return finished(figure, title, f"{alt}, not to {pairs[2]}")
 
 
 def text_cosine(
@@ -117,7 +122,12 @@ def text_cosine(
         rows[4 * place][4:] = "", ([[one @ other]], ["result"])
         rows[4 * place + 1][5] = "⇑"
     names = ["", "hidden state of each token", "", "mean", "", "embedding"]
-    alt = "Texts: their tokens, hidden states, and the mean without padding; between two texts, their cosine."
+    alt = f"From the top: {', '.join(named)}. In each, from left to right: the tokens, the encoder, a hidden "
+    alt += "state for each token, their mean without padding, and the mean divided by its length, the "
+    alt += "embedding. Between two texts, the products of their embeddings"
+    for (_, above, below), pair in zip(sums, pairwise(named), strict=True):
+        alt += f"; {' and '.join(pair)}: above 0 {two_decimals(above)}, below 0 {two_decimals(below)}, "
+        alt += f"cosine {two_decimals(above + below)}"
     figure = arithmetic_table(rows, names, wide=0.49, title=title, alt=alt)
     _draw_attention(figure.axes[0], real)
     _draw_sums(figure.axes[0], sums, vectors.shape[2])

@@ -58,7 +58,10 @@ def two_blocks(
     caption += "thick: x, or [A ‖ x]\n"
     caption += "not drawn: the other tokens, the norm inside the feed-forward of the block, and the bias of W"
     figure.supxlabel(caption, size=9)
-    alt = "A lane for each token. Above, the output looks like x; below, x ends in a random matrix."
+    of = [" and ".join(map(two_decimals, _cosines(x, end))) for end in ends]
+    alt = f"Above: attention reads the lanes of {' and '.join(tokens)} and is added to each, norm; "
+    alt += f"feed-forward is added, norm; cosine with x: {of[0]}. Below: norm, attention A, [A ‖ x]; "
+    alt += f"feed-forward is added (cosine of x's half: {kept}); then the random W; cosine with x: {of[1]}"
     return finished(figure, title, alt)
 
 
@@ -156,9 +159,9 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
     words = "thick: c, the output of this head's linear layer; the norm inside each network is not drawn\n"
     words += "rotate: by the position, q and k only; the widths of the vectors are to scale"
     figure.supxlabel(words, size=9)
-    alt = (
-        "Above, three linear layers compute small vectors; below, c goes on in three lanes, each with a unit."
-    )
+    alt = "Above: x goes through W_Q, W_K and W_V to q, k and v; q and k are rotated; then softmax(q · k), "
+    alt += "times v. Below: norm(x), a linear layer, c; from c in three lanes q, k and v, each c plus the "
+    alt += "output of a small network; q and k are rotated; then the same softmax, times v"
     return finished(figure, title, alt)
 
 

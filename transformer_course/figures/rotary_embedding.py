@@ -46,6 +46,8 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
         role = ("query", "key")[lane]
         _draw_lane(ax, lane, f"{role} of “{token}”, at position {place}", row, vector)
     reach = np.hypot(*np.moveaxis(start, -1, 0)).max() / DIAL
+    asks, seen = (f"“{token}” at position {place}" for token, place in zip(x, places, strict=True))
+    said = [f"query of {asks}, key of {seen}"]
     for pair in range(count):
         middle = 1.8 + 1.98 * pair
         rim = np.hypot(*np.transpose(turned[:, pair])).max() / reach
@@ -68,11 +70,15 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
             draw_start(ax, (middle, -2.1), tip, angles[lane, pair], colour)
             words = f"{name}: {places[lane]} × {number(speeds[pair])} = {angle} rad"
             ax.text(middle, -2.8 - 0.17 * lane, words, color=colour, **BOLD)
-        ax.text(middle, -3.68, two_decimals(turned[0, pair] @ turned[1, pair]), **BOLD)
+        product = two_decimals(turned[0, pair] @ turned[1, pair])
+        ax.text(middle, -3.68, product, **BOLD)
+        said.append(f"pair {pair}, {np.degrees(abs(apart)):.0f}° apart, adds {product}")
         ax.text(middle - 0.99, -3.68, "+" * (pair > 0), **BOLD)
     ax.text(8.95, -3.4, "score", **BOLD)
     style = BOLD | {"size": 13, "bbox": {"facecolor": "white", "pad": 3}}
-    ax.text(8.95, -3.68, f"≈ {two_decimals((turned[0] * turned[1]).sum())}", **style)
+    score = f"≈ {two_decimals((turned[0] * turned[1]).sum())}"
+    ax.text(8.95, -3.68, score, **style)
+    ax.set_label(f"{'; '.join(said)}; score {score}")
     _write_stages(ax, list(STAGES.items())[0 if whole else 2 :])
     ax.set(xlim=(0, 9.4), ylim=(-3.95, 0.15 if whole else -1.08), aspect="equal")
     ax.set_axis_off()

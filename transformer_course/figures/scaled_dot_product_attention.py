@@ -152,6 +152,7 @@ def draw_attention_steps(
         for stage in highlight
     ]
     ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9, linespacing=1.8)
+    ax.set_label(f"Filled in: {', '.join(known)}. For “{tokens[ROW]}”, {'; '.join(lines)}".replace("  ", " "))
     for place, token in enumerate(tokens):
         ax.text(-0.2, PLACES["x"][1] + place + 0.5, token, ha="right", va="center", size=9)
         for name in ("scores", "weights"):

@@ -8,6 +8,7 @@ from IPython.display import publish_display_data
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from transformer_course.figures.alt_text import further
 from transformer_course.figures.layout import WIDEST, Size, canvas, finished, number
 from transformer_course.figures.png import mime_bundle
 
@@ -94,7 +95,8 @@ def slider(
         alone, about = mime_bundle(drawn([value]))
         frames.append({"stop": _called(name, value), "png": alone["image/png"], **about["image/png"]})
         pictures.append(status_html(_called(name, value)) + alone["text/html"])
-        data["text/plain"] += f"\n{alone['text/plain']}"
+        if more := further(about["image/png"]["alt"], metadata["image/png"]["alt"]):
+            data["text/plain"] += f"\n{_called(name, value)}: {more}"
     first = list(values).index(strip[0])
     metadata["image/png"]["stops"] = {"name": name, "first": first, "frames": frames}
     options = [(value if isinstance(value, str) else number(value), i) for i, value in enumerate(values)]

@@ -63,6 +63,7 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
             "zorder": 1.5,
         }  # a single piece, without lines
         box(ax, middle, word, (width, height), ground, letters=8, **style)
+    said: list[str] = []
     for row in range(top + height):
         last = tile % across if row >= top else across - 1
         pencil = _by_pencil(table[row], values, width)
@@ -70,10 +71,16 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
         grows = row >= top and before[0] < kept[0]
         end = last == across - 1
         _draw_kept(ax, (columns, row + 0.5), before, kept, grows=grows, is_done=end, is_past=row < top)
+        if row >= top:
+            said.append(f"q{row}: {', '.join(map(two_decimals, kept))}")
+        if end:
+            said.append(f"output of q{row}: {two_decimals(kept[2] / kept[1])}")
         if row == top:
             style = {"color": HERO, "weight": "bold"} if grows else {}
             again = " (k and v are read again)" if top and not left else ""
             ax.set_xlabel(f"q{row}{again}: {lines}", size=8.5, loc="left", linespacing=1.35, **style)
+    read = f"In the cache: scores of q{top} to q{top + height - 1} with k{left} to k{left + width - 1}"
+    ax.set_label(f"{read}. Kept, largest score, sum of exp, weighted sum: {'; '.join(said)}")
     for right, name in zip(
         KEPT_AT, ("largest\nscore", "sum of\nexp", "weighted\nsum", "output"), strict=True
     ):
@@ -174,7 +181,12 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     panels[1].plot((4.43, 4.55, 4.55), (-2.5, -2.5, -0.5), "--", color="black", linewidth=1.4, zorder=4)
     arrow(panels[1], (4.55, -0.5), (4.43, -0.5), zorder=4, gap=0)
     figure.supxlabel("thicker arrow: more bytes; dashed arrow: the next round", size=9)
-    alt = "Slow memory on the left, the cache on the right; each arrow shows how many bytes are moved."
+    big, small = (f"{number(count / 1000)} kB" for count in (wide, thin))
+    alt = "Each from slow memory, left, to the cache, right, and back. Step by step: q and k are read, "
+    alt += f"scores written ({big}); scores read, weights written ({big} each); v and weights read, the "
+    alt += f"output written ({small}). Fused: q, k and v are read once and the output written ({small} "
+    alt += f"each); in the cache, {n // block} rounds, each with {block} keys: scores, used at once, then "
+    alt += "dropped"
     return finished(figure, title, alt)
 
 
@@ -233,7 +245,9 @@ def ring_of_three(*, title: str) -> Figure:
         ax.set_axis_off()
     sent_next = {"sent in this round": {"fill": False, "edgecolor": HERO, "linewidth": 2.2}}
     legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in HELD.items()} | sent_next)
-    alt = "The ring, and each worker's three pieces before each round; framed pieces are sent in that round."
+    alt = "Worker 0 sends to 1, 1 to 2, 2 to 0. Each has a gradient of three pieces. In rounds 0 and 1, "
+    alt += "each sends a piece to the next worker, which adds it to its own; then each worker has one whole "
+    alt += "sum, such as c2+a2+b2. In rounds 2 and 3, the sums go round. At the end, each has all three"
     return finished(figure, title, alt)
 
 

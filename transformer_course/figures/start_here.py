@@ -27,5 +27,7 @@ def draw_attention_arcs(
         ax.text(key, -0.1, token, ha="center", va="top", size=11, bbox=edge, **bold)
         ax.text(key, -0.42, text if is_drawn else "", ha="center", va="top", size=10, **bold)
     ax.plot(highlight, 0, "o", color=dark, markersize=7)
+    to = [f"“{tokens[key]}” {row[key]:.2f} (position {key})" for key in np.flatnonzero(row > FAINT)]
+    ax.set_label(f"the framed word attends to {', '.join(to)}")
     ax.set(xlim=(-0.5, len(tokens) - 0.5), ylim=(-0.64, 1.05))
     ax.set_axis_off()

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import inputs
-from transformer_course.figures.arithmetic import Piece, arithmetic_table
+from transformer_course.figures.arithmetic import Piece, arithmetic_table, short_number
 from transformer_course.figures.bars import draw_bars
 from transformer_course.figures.colours import ATTENTION, COMPONENTS, DARK, EDGE, GREY, HERO, LINES, MARK
 from transformer_course.figures.heatmaps import draw_cells
@@ -37,7 +37,7 @@ def gradient_step(
     gradient = (shares - truth) * x
     shorter = max(1.0, np.linalg.norm(gradient) / allowed)
     clipped = gradient / shorter
-    again, _ = _answer(weights - rate * clipped, x, right)
+    again, now = _answer(weights - rate * clipped, x, right)
     signs = np.full_like(truth, "−", dtype=object)
     back_there = np.hstack([shares.astype(object), signs, truth]), ["", "", "target"]
     of_logits, of_weights = ["gradient"], ["gradient"] * len(x)
@@ -66,7 +66,11 @@ def gradient_step(
         ["5 step", f"↓ old W − learning rate {number(rate)} × clipped gradient", *rest],
         ["1 and 2,\nnew W", *again],
     ]
-    alt = "From the top: forward from x to the loss; back to W, which moves against its gradient; forward."
+    first, last = (" and ".join(map(short_number, column[:, 0])) for column in (shares, now))
+    alt = f"Forward: W times x gives the logits, softmax the probabilities {first}, −log p(right) the loss. "
+    alt += "Back, along thick arrows: probabilities minus target give the gradient of the logits; times x, "
+    alt += f"the gradient of W; clipped ({clip}). Step: the new W is the old W minus {number(rate)} × the "
+    alt += f"clipped gradient. Forward again: the probabilities are {last}"
     return arithmetic_table(rows, NAMES, wide=0.53, title=title, alt=alt)
 
 
@@ -207,10 +211,14 @@ def head_ablation(
             added.append(([there[0]], result) if there else "")
             says.append(f"{words[there[0].argmax()]} {'✗✓'[int(there[0].argmax() == word)]}" if there else "")
         rows += [added, says]
-    alt = "A column for each case: the terms of the sum. Grey cells: a head replaced by zero or its mean."
+    short = [" and ".join(part.partition(":")[0] for part in group) for group in ablated]
+    cases = [first, second, *(f"{group}, {how}" for group in short for how in ("zero", "mean"))]
+    alt = f"A column for each case, a row for each part; their sum is the logits of {' and '.join(words)}"
+    for case, sums_of_case, prediction in zip(cases, sums, rows[-3][1:], strict=True):
+        said = prediction.replace("✓", "(right)").replace("✗", "(wrong)")
+        alt += f". {case}: {', '.join(map(short_number, sums_of_case[0]))}, {said}"
     figure = arithmetic_table(rows, ["", *names], title=title, alt=alt)
     (ax,), places = figure.axes, [text.get_position()[0] for text in figure.axes[0].texts]
-    short = [" and ".join(part.partition(":")[0] for part in group) for group in ablated]
     over = ["no ablation", *(f"{first}, ablated:\n{group}" for group in short)]
     for start, name in zip(range(1, len(places), 2), over, strict=False):
         ends = places[start] - 0.45, places[start + 1] + 0.45

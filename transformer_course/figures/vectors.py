@@ -26,6 +26,10 @@ def angle_of(vector: np.ndarray) -> float:
     return float(np.arctan2(vector[1], vector[0]))
 
 
+def _degrees(vector: np.ndarray) -> int:
+    return round(np.degrees(angle_of(vector))) % 360  # for machines that differ in the sign of a zero
+
+
 def angle_between(one: np.ndarray, two: np.ndarray) -> float:
     """The angle from arrow two to arrow one, the shorter way round."""
     return (angle_of(one) - angle_of(two) + np.pi) % (2 * np.pi) - np.pi
@@ -151,7 +155,7 @@ def draw_turns(
     dots = np.zeros((0, len(names), 2)) if behind is None else inputs.numbers_of(behind, 3)
     reach = max(np.hypot(*tips.T).max() for tips in (*pairs.values(), *dots)) or 1.0
     both = list(pairs.values()) if len(pairs) == 2 else []
-    rim = 1.5  # leave space for names of arrows
+    rim, said = 1.5, []  # leave space for names of arrows
     for dial, name in enumerate(names):
         by = ", ".join(f"{tips} {number(turn[dial])}°" for tips, turn in (turns or {}).items())
         lines = [f"rotated: {by}"] * bool(turns)
@@ -167,6 +171,8 @@ def draw_turns(
         for radius, colour in zip(radii, ROLES.values() if both else [GREY], strict=False):
             ax.add_patch(Circle((PITCH * dial, 0), radius, fill=False, edgecolor=pale(colour, 0.5)))
         ax.text(PITCH * dial, -rim, "\n".join(lines), ha="center", va="top", size=9)
+        points = [f"{arrow} at {_degrees(tips[dial])}°" for arrow, tips in pairs.items()]
+        said.append("; ".join([f"{name}: {', '.join(points)}".strip(": "), *lines]))
         ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")
     colours = ROLES.values() if both else LINES
     for place, ((name, tips), colour) in enumerate(zip(pairs.items(), colours, strict=False)):
@@ -180,6 +186,7 @@ def draw_turns(
                 way = arc_points((PITCH * dial, 0), radius, tip, -turn)
                 ax.plot(*way, color=colour, linewidth=1.6, linestyle=":")
                 arrow(ax, way[:, 1], way[:, 0], colour=colour, gap=0)
+    ax.set_label("; ".join(said))
     right = PITCH * (len(names) - 1) + rim
     below, above = bool(both) + bool(turns), 1 + max(name.count("\n") if name else -1 for name in names)
     ax.set(xlim=(-rim, right), ylim=(-rim - 0.37 * below, rim + 0.37 * above), aspect="equal")

@@ -12,6 +12,8 @@ import sys
 import webbrowser
 from pathlib import Path
 
+from ipykernel.ipkernel import IPythonKernel
+from jupyter_core.paths import jupyter_config_dir
 from jupyter_server.serverapp import list_running_servers
 from jupyterlab.labapp import LabApp
 
@@ -42,7 +44,7 @@ def main(arguments: list[str]) -> int:
         except (OSError, ValueError) as error:
             print(f"Nothing was set aside: {error}.", file=sys.stderr)
             return 2
-    for sentence in copies.update(NOTEBOOKS, WORKSPACE):
+    for sentence in copies.update(NOTEBOOKS, WORKSPACE, IPythonKernel.language_info):
         print(sentence)
     if options.only_copies:
         return 0
@@ -51,8 +53,22 @@ def main(arguments: list[str]) -> int:
     # Kernels inherit this setting, so a NameError names the cell that has to be run first.
     os.environ.setdefault("PYTHONSTARTUP", str(Path(__file__).with_name("startup.py")))
     where = [f"--ServerApp.root_dir={WORKSPACE}", f"--LabApp.default_url=/lab/tree/{lesson.name}"]
-    LabApp.launch_instance([*where, *for_jupyterlab])
+    LabApp.launch_instance([*where, *_appearance(), *for_jupyterlab])
     return 0
+
+
+def _appearance() -> list[str]:
+    """Set defaults that a learner can change, and return the options for them.
+
+    JupyterLab saves every 20 seconds, and its file browser has room for the lessons' names.
+    """
+    ours = Path(__file__).with_name("jupyter")
+    paths = [str(ours), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(paths)
+    styles = [
+        str(folder / "custom") for folder in (Path(jupyter_config_dir()), ours)
+    ]  # the first file counts
+    return ["--LabApp.custom_css=True", f"--ServerApp.tornado_settings={ {'static_custom_path': styles} }"]
 
 
 def _address_of_running() -> str:

@@ -6,7 +6,7 @@ The metadata of a copy records its origin: the lesson's file name and a digest o
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,17 @@ KEY = "transformer_lab"  # in the copy's metadata
 LESSONS = "[0-9][0-9]_*.ipynb"
 
 
-def update(notebooks: Path, workspace: Path) -> Iterator[str]:
+def update(notebooks: Path, workspace: Path, language: Mapping[str, Any] | None = None) -> Iterator[str]:
     """Copy the lessons that are missing, merge newer ones into the other copies, and yield what was done.
 
-    A lesson that cannot be read, or a copy that cannot be written, does not stop the others.
+    A lesson that cannot be read, or a copy that cannot be written, does not stop the others. New copies have
+    the `language` as this Python's kernel describes it; JupyterLab would write it, as an unsaved change.
     """
     remove_unfinished(workspace)
     numbers = defaultdict(list)  # the numbers of the lessons, by what was done
     for lesson in sorted(notebooks.glob(LESSONS)):
         try:
-            done = _update_copy(lesson, workspace / lesson.name)
+            done = _update_copy(lesson, workspace / lesson.name, language)
         except OSError as error:
             done = f"could not be updated ({error.strerror}). Your copy is unchanged."
         numbers[done].append(lesson.name[:2])
@@ -37,20 +38,22 @@ def update(notebooks: Path, workspace: Path) -> Iterator[str]:
     yield from (f"{', '.join(numbers)} {done}" for done, numbers in numbers.items())
 
 
-def _update_copy(shipped: Path, copy: Path) -> str:
+def _update_copy(shipped: Path, copy: Path, language: Mapping[str, Any] | None) -> str:
     try:
         lesson = read(shipped)
     except ValueError:
         return "cannot be read: the course's file is damaged. Download it again; your copy is unchanged."
+    new = fresh(lesson, shipped.name)
+    new["metadata"] |= {"language_info": language} if language else {}
     if not copy.exists():
-        write(copy, as_bytes(fresh(lesson, shipped.name)))
+        write(copy, as_bytes(new))
         return "copied."
     data, times = copy.read_bytes(), (copy.stat().st_atime, copy.stat().st_mtime)
     try:
         mine = read(copy)
     except ValueError:
         kept = set_aside(copy)
-        write(copy, as_bytes(fresh(lesson, shipped.name)))
+        write(copy, as_bytes(new))
         return f"could not be read. Your file is now before/{kept.name}, and a new copy replaces it."
     made_from = mine["metadata"].get(KEY, {})
     if made_from == origin(lesson, shipped.name):

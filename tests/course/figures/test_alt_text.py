@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from transformer_course.figures.alt_text import alt_text, describe
+from transformer_course import figures
+from transformer_course.figures.alt_text import LONGEST_ALT_TEXT, describe, further
+from transformer_course.figures.layout import canvas, finished
+from transformer_course.figures.shapes import arrow, box
 
 WEIGHTS = np.array([[0.5, 0.3, 0.2], [0.125, 0.25, 0.625], [1 / 3, 1 / 3, 1 / 3]])
 TOKENS = ["the", "cat", "sat"]
@@ -14,7 +17,7 @@ def told(draw):
     """A figure of one panel in words, line by line."""
     figure = Figure()
     draw(figure.subplots())
-    return describe(figure).splitlines()
+    return describe(figure).words.splitlines()
 
 
 def attention(weights):
@@ -34,8 +37,7 @@ def test_the_largest_of_each_row_is_told_unless_two_are_alike():
 
 
 def test_what_is_read_aloud_ends_with_a_sentence_before_it_is_too_long():
-    lines = told(lambda ax: [ax.plot([n, n + 1], label=f"the line of the number {n}") for n in range(99)])
-    words = alt_text("\n".join(lines))
+    words, *_ = told(lambda ax: [ax.plot([n, n + 1], label=f"the line of the number {n}") for n in range(99)])
     assert 550 < len(words) <= 600
     assert words.startswith("Figure: 99 lines. “the line of the number 0” from 0 to 1. ") and words[-1] == "."
 
@@ -70,3 +72,50 @@ def test_no_zero_has_a_minus_and_hidden_cells_are_blank():
 @pytest.mark.parametrize("draw", [lambda ax: ax.pie([1, 2]), lambda ax: ax.boxplot([1, 2])])
 def test_a_kind_that_no_lesson_draws_is_described_without_an_error(draw):
     assert "Figure" in told(draw)[0]
+
+
+def drawing(**changes):
+    """A figure of two boxes and the arrow between them, as text."""
+    figure, (ax,) = canvas(1, (3, 2))
+    box(ax, (0, 0), "one", (1, 1))
+    box(ax, (changes.get("x", 3), 0), "two", (1, 1))
+    arrow(ax, (0.5, 0), (2.5, 0))
+    ax.set(xlim=(-1, 4), ylim=(-1, 1))
+    ax.set_axis_off()
+    ax.set_label(changes.get("panel", ""))
+    return describe(
+        finished(figure, "A title", changes.get("alt", "An arrow leads from one to two. It is short."))
+    )
+
+
+def test_a_drawing_is_told_in_sentences_and_its_coordinates_only_to_the_gate():
+    told = drawing()
+    assert (
+        told.words == told.alt == "Figure “A title”: a drawing. An arrow leads from one to two. It is short."
+    )
+    assert drawing(x=3.01).contents != told.contents  # which is too little to be seen in the picture
+    assert drawing(x=3.01).words == told.words
+
+
+def test_a_panel_may_say_itself_what_it_shows():
+    assert drawing(panel="one leads to two").alt.endswith("It is short. one leads to two.")
+    assert drawing(panel="It is short", alt="").words == "Figure “A title”: a drawing. It is short."
+    assert told(lambda ax: [ax.plot([1, 2]), ax.set_label("It rises")]) == ["Figure: a drawing. It rises."]
+
+
+def test_of_a_long_description_the_sentences_that_fit_are_told():
+    words = drawing(alt="It begins. " + "It goes on and on. " * 40).alt
+    assert words == "Figure “A title”: a drawing. It begins. It goes on and on."
+    words = drawing(alt=". ".join(f"It has part {n}" for n in range(99))).alt
+    assert 550 < len(words) <= LONGEST_ALT_TEXT and words.endswith(".")
+
+
+def test_a_second_text_has_only_what_is_new():
+    assert further("Figure a. Same. New. Also new.", "Figure b. Same.") == "New. Also new"
+    assert further("Figure a. Same.", "Figure b. Same.") == ""
+
+
+def test_the_map_of_the_encoder_is_told_in_full_for_every_lesson():
+    for lesson in range(10):
+        alt = describe(figures.encoder_map(lesson)).alt
+        assert alt.endswith("The heads are concatenated, and W_O projects them."), lesson

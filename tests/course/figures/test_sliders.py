@@ -18,7 +18,8 @@ def test_a_slider_moves_over_pictures_and_leaves_a_strip(monkeypatch, published)
     assert (stops["name"], stops["first"]) == ("angle", 2)  # it begins where the strip does
     assert [frame["stop"] for frame in frames] == ["angle = 1", "angle = 2", "angle = 3"]
     assert len({frame["png"] for frame in frames}) == 3
-    assert "2 points: (0, 0) (1, 2)" in data["text/plain"]  # of a picture that the strip has not
+    assert "2 points: (0, 0) (1, 2)" in frames[1]["contents"]  # of a picture that the strip has not
+    assert "angle = 2: “way” from 0 to 2" in data["text/plain"]
     chooser, picture = boxes[0].children
     assert frames[2]["png"] in picture.value
     chooser.value = 1

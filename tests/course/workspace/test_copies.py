@@ -11,6 +11,8 @@ import nbformat
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ipykernel.ipkernel import IPythonKernel
+from jupyter_client.manager import KernelManager
 
 from transformer_course.workspace import atomic_files, copies
 
@@ -160,6 +162,22 @@ def test_a_copy_has_the_same_cells_and_no_outputs(course):
     cells = copies.read(course.copy)["cells"]
     assert not any(each.get("outputs") or each.get("execution_count") for each in cells)
     assert cells[2]["metadata"] == TAGS
+
+
+def test_a_new_copy_describes_the_kernel_as_the_kernel_does(course):
+    """JupyterLab writes this into a notebook that it opens, and an equal description is no change to save."""
+    told = KernelManager()
+    told.start_kernel()
+    client = told.blocking_client()
+    client.start_channels()
+    said = client.kernel_info(reply=True, timeout=60)["content"]["language_info"]
+    client.stop_channels()
+    told.shutdown_kernel(now=True)
+    course.copy.unlink()
+    assert list(copies.update(course.notebooks, course.workspace, IPythonKernel.language_info)) == [
+        "03 copied."
+    ]
+    assert copies.read(course.copy)["metadata"]["language_info"] == said
 
 
 def test_a_lesson_that_is_not_newer_is_left_to_the_last_byte(answered):
