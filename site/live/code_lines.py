@@ -22,7 +22,7 @@ def with_code(steps: str) -> str:
 
 
 def line_of_code(function: str, beginning: str) -> str:
-    """Return the only line of a function of `transformer_lab` that begins so, without its comment and without what MiniLM skips.
+    """Return the only line of a function of `transformer_lab` that begins so, as MiniLM runs it, no comment.
 
     Raises:
         ValueError: not one line begins so; change the step in `steps.js`.
