@@ -64,9 +64,9 @@ export class Overview {
 
   step(step, left, size, isWide) {
     const name = `${step} ${this.names[step - 1]}`, x = left + size / 2;
-    const both = text(x, TOP + 13, step) + text(x, TOP + 27, this.names[step - 1]);
+    const both = `${text(x, TOP + 13, step)} ${text(x, TOP + 27, this.names[step - 1])}`;
     const words = isWide ? both : text(x, TOP + 21, step);
-    return `<g role="button" data-step="${step}" aria-label="${name}" style="--step:${step}"><title>${name}</title>
+    return `<g role="button" data-step="${step}" aria-label="${name}" style="--step:${step}">
       ${rect(left, TOP, size, TALL)}${words}</g>`;
   }
 }

@@ -311,7 +311,7 @@ function showView() {
   part(".walk-unseen").textContent = isTaken
     ? `Layer ${layer} is switched off: every token passes through it unchanged.`
     : "Of this layer, only the attention maps are stored: load the model to walk through it.";
-  if (canWalk) walk.draw(view);
+  walk.draw(view, canWalk);
 }
 
 /** The map of a text, in a box that scrolls; a click or a key picks a weight and asks where it comes from. */

@@ -21,7 +21,7 @@ export class Walk {
     box.addEventListener("keydown", ({ key }) => key === "Escape" && this.asked.length && this.close());
     this.part(".walk-back").addEventListener("click", () => this.go(this.view.step - 1));
     this.part(".walk-on").addEventListener("click", () => this.go((this.view.step + 1) % STEPS.length));
-    this.part(".walk-arrives input").addEventListener("change", () => this.draw(this.view));
+    this.part(".walk-arrives input").addEventListener("change", () => this.draw(this.view, true));
   }
 
   /** Another step; where all is in one column it is brought into sight. The focus stays where it can. */
@@ -32,18 +32,19 @@ export class Walk {
     if (matchMedia("(max-width: 899px)").matches) this.box.scrollIntoView({ behavior });
   }
 
-  /** wanted: {run, text, token, layer, head, key, step} */
-  draw(wanted) {
+  /** wanted: {run, text, token, layer, head, key, step}; isSeen: are the numbers of the step there? */
+  draw(wanted, isSeen) {
     const isNew = (each) => this.view?.[each] !== wanted[each];
     if (["run", "step", "token", "layer", "head"].some(isNew)) this.asked = [];
     const view = (this.view = new View({ ...wanted, arrives: this.part(".walk-arrives input").checked }));
     const step = STEPS[view.step], isStart = !view.step, isEnd = step === STEPS.at(-1);
     this.overview.mark(view.step, view.layer);
     this.part(".walk-back").disabled = isStart;
+    this.part(".walk-on").textContent = isEnd ? "Start again" : "Next →";
+    if (!isSeen) return;
     const items = step.make(view), strips = items.filter(({ form }) => form === "strip").map(({ values }) => values);
     this.most = scaleOf(strips);
     const words = {
-      ".walk-on": isEnd ? "Start again" : "Next →",
       ".walk-name": isStart ? step.name : `${view.step}. ${step.name}`,
       ".walk-says": step.says(view), ".walk-shape": step.shape, ".walk-code": step.code,
       ".walk-exercise": `You’ll write this in exercise ${step.exercise}`,

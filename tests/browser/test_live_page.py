@@ -271,6 +271,12 @@ def test_the_first_visit_shows_the_walk_without_the_model(visit: Visit) -> None:
     expect(view.locator("#live-status")).to_contain_text("still the stored example: load the model (60 MB")
     view.locator("#live-layer-number").fill("4")
     expect(view.locator(".walk-unseen")).to_be_visible()
+    expect(view.locator(".overview-layer")).to_contain_text("Layer 4")
+    view.locator(".walk-on").click()
+    view.locator(".walk-on").click()  # one can go on where there's nothing to see, and to where there is
+    expect(view.locator(".walk-steps [aria-current]")).to_have_attribute("aria-label", "2 + position")
+    view.locator(".walk-steps [role=button]").last.click()
+    expect(view.locator(".walk-payoff")).to_be_visible()
 
 
 def test_a_weight_can_be_asked_down_to_two_features(visit: Visit) -> None:
@@ -780,16 +786,16 @@ def test_texts_are_compared_by_meaning(loaded: Page, minilm: tuple) -> None:
     tables = loaded.locator(".live-meaning table")
     texts = ["A cat sat on the mat.", "The kitten lay on the rug.", "Shares fell again."]
     field.fill("\n".join(texts))
-    press(loaded, "Compare")
+    loaded.locator(".live-compare [type=submit]").click()
     vectors = sentence_embeddings(*minilm, texts)
     wanted = [f"{vectors[i] @ vectors[j]:.2f}" for i in range(3) for j in range(i)]
     shown = [each.replace("-0.00", "0.00").replace("-", "−") for each in wanted]
     expect(tables.first.locator("td:not(:empty)")).to_have_text(shown)
     field.fill("Only one.")
-    press(loaded, "Compare")
+    loaded.locator(".live-compare [type=submit]").click()
     expect(status).to_contain_text("at least two texts")
     field.fill("\n".join(f"The bank number {number}." for number in range(8)))
-    press(loaded, "Compare")
+    loaded.locator(".live-compare [type=submit]").click()
     expect(status).to_contain_text("first 6 of 8")
     expect(loaded.locator(".live-chart polyline")).to_have_count(15)
     expect(tables.nth(1)).to_contain_text("Cosine similarity of “number” in two texts")
