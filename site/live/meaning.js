@@ -56,7 +56,7 @@ function developed(word, stages, pairs) {
   return `The same word, ${pairs.at(-1)[1] + 1} vectors: at the input, the vectors of “${word}” in two texts have ` +
     `a cosine similarity of ${between(among(stages[0]))}, because only the positions differ. After layer ` +
     `${LAYERS - 1} it’s ${between(among(last))}, because each vector depends on its sentence. “${word}” is most ` +
-    `similar in ${nameOf(closest(last, pairs))}.`;
+    `similar in texts ${nameOf(closest(last, pairs))}.`;
 }
 
 const STAGES = ["input", "layer 0", ...range(LAYERS).slice(1)];

@@ -415,6 +415,16 @@ def test_the_overview_has_a_box_for_each_step_and_says_in_which_layer_one_is(vis
         assert steps.evaluate("svg => svg.getBoundingClientRect().right <= innerWidth")
 
 
+def test_the_overview_can_be_read_in_forced_colours(visit: Visit) -> None:
+    view = visit("live.html#step=3", forced_colors="active").view
+    view.evaluate("live.ready")
+    fill = "each => getComputedStyle(each).fill"
+    for step in (".walk-steps [aria-current]", ".walk-steps [role=button]:not([aria-current])"):
+        box = view.locator(step).first
+        rect, text = box.locator("rect"), box.locator("text").last
+        assert rect.evaluate(fill) != text.evaluate(fill), step
+
+
 def test_on_a_phone_next_brings_the_step_into_sight_and_stays_within_reach(visit: Visit) -> None:
     view = visit("live.html", viewport={"width": 390, "height": 844}, reduced_motion="reduce").view
     view.evaluate("live.ready")
@@ -615,7 +625,7 @@ def test_the_walk_ends_with_three_banks_and_three_sentences_compared(visit: Visi
     assert last[2] > max(last[:2]) + 0.1 and wanted[2] > max(wanted[:2]) + 0.1
     meaning = view.locator(".live-meaning")
     expect(meaning).to_contain_text(f"After layer 5 it’s {min(last):.2f} to {max(last):.2f}")
-    expect(meaning).to_contain_text("“bank” is most similar in 2 and 3.")
+    expect(meaning).to_contain_text("“bank” is most similar in texts 2 and 3.")
     expect(meaning).to_contain_text("As a whole, texts 2 and 3 are the most similar.")
     expect(view.locator(".live-chart polyline")).to_have_count(3)
     assert view.locator(".live-chart").bounding_box()["y"] < 720
