@@ -5,7 +5,7 @@ import { LAYERS, range } from "./run.js";
 
 // Each part, and how many steps it has; the two in the middle make up a layer.
 const PARTS = [["Embeddings", 3], ["Attention", 6], ["Feed-forward", 2], ["Sentence vector", 2]];
-const NAMED = 1000; // pixels, from which on the boxes have room for names
+const NAMED = 860; // pixels, from which on the boxes have room for names
 const TOP = 38, TALL = 34, HEIGHT = TOP + TALL + 6;
 
 export class Overview {
@@ -63,10 +63,11 @@ export class Overview {
   }
 
   step(step, left, size, isWide) {
-    const name = `${step} ${this.names[step - 1]}`, x = left + size / 2;
-    const both = `${text(x, TOP + 13, step)} ${text(x, TOP + 27, this.names[step - 1])}`;
-    const words = isWide ? both : text(x, TOP + 21, step);
-    return `<g role="button" data-step="${step}" aria-label="${name}" style="--step:${step}">
+    const name = this.names[step - 1], isLong = name.length > 11 && size < 80;
+    const lines = isWide ? [step, ...(isLong ? name.split(/ |(?<=-)/) : [name])] : [step], apart = isLong ? 10 : 14;
+    const y = (line) => TOP + 21 + apart * (line - (lines.length - 1) / 2);
+    const words = lines.map((words, line) => text(left + size / 2, y(line), words)).join(" ");
+    return `<g role="button" data-step="${step}" aria-label="${step} ${name}" style="--step:${step}">
       ${rect(left, TOP, size, TALL)}${words}</g>`;
   }
 }
