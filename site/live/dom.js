@@ -27,9 +27,27 @@ export function tableOf(caption, names, rows) {
 export const cell = (content, attributes) => made("td", attributes, content);
 
 /** A number with two decimals, as in the lessons; one that rounds to 0 has no sign. */
-export function short(number) {
+export function short(number, decimals = 2) {
   if (!Number.isFinite(number)) return "−∞";
-  return number.toFixed(2).replace("-0.00", "0.00").replace("-", "−");
+  const digits = number.toFixed(decimals);
+  return Number(digits) ? digits.replace("-", "−") : digits.replace("-", "");
+}
+
+/**
+ * One tab stop for many elements of a box: the arrow keys, Home and End lead to another.
+ * moved(place): it is reached; columns: of a grid, at whose ends the keys stop; a row goes around.
+ */
+export function arrows(box, selector, moved, columns = 0) {
+  const all = () => [...box.querySelectorAll(selector)];
+  box.addEventListener("keydown", (event) => {
+    const now = all().indexOf(document.activeElement), last = all().length - 1, down = columns || 1;
+    const by = { Home: -now, End: last - now, ArrowLeft: -1, ArrowRight: 1, ArrowUp: -down, ArrowDown: down };
+    const next = columns ? now + by[event.key] : (now + by[event.key] + last + 1) % (last + 1);
+    if (now < 0 || !all()[next]) return;
+    event.preventDefault();
+    moved(next);
+    all()[next].focus();
+  });
 }
 
 /** Put new elements into a box; where a button of it had the focus, the one in its place has it then. */

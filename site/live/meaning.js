@@ -1,6 +1,6 @@
 // Texts compared by their embeddings, and a word that they share, layer by layer.
 
-import { cell, short, tableOf } from "./dom.js";
+import { cell, made, short, tableOf } from "./dom.js";
 import { ofSigned, style } from "./heatmap.js";
 import { LAYERS, cosine, range } from "./run.js";
 
@@ -22,20 +22,62 @@ export function compared(run) {
   return found;
 }
 
-/** The tables of it. */
+/** It in words, as lines from layer to layer, and in tables. */
 export function drawn({ cosines, word, stages }, texts) {
+  const pairs = texts.flatMap((_, i) => range(i).map((j) => [j, i]));
   const alike = (value) => cell(short(value), { style: style(ofSigned(value, 1)) });
   const rows = texts.map((text, i) => {
     return [`${i + 1}. ${text}`, ...cosines[i].map((value, j) => (j < i ? alike(value) : cell("")))];
   });
-  const caption = "Cosine similarity of the sentence embeddings (1: the same direction)";
-  const tables = [tableOf(caption, ["text", ...texts.map((_, i) => i + 1)], rows)];
-  if (word) {
-    const pair = (i, j) => [`${j + 1} and ${i + 1}`, ...stages.map((stage) => alike(stage[i][j]))];
-    const lines = texts.flatMap((_, i) => range(i).map((j) => pair(i, j)));
-    const names = ["texts", "input", ...range(LAYERS).map((layer) => `layer ${layer}`)];
-    const caption = `Cosine similarity of “${word}” in two texts, at the input and after each layer`;
-    tables.push(tableOf(caption, names, lines));
-  }
-  return tables;
+  const caption = "Cosine similarity of the sentence embeddings";
+  const sentences = [
+    tableOf(caption, ["text", ...texts.map((_, i) => i + 1)], rows),
+    made("p", {}, `As a whole, texts ${nameOf(closest(cosines, pairs))} are the most similar.`),
+  ];
+  if (!word) return sentences;
+  const lines = pairs.map(([i, j]) => [nameOf([i, j]), ...stages.map((stage) => alike(stage[i][j]))]);
+  const each = `Cosine similarity of “${word}” in two texts, at the input and after each layer`;
+  return [
+    ...sentences,
+    made("p", {}, developed(word, stages, pairs)),
+    chart(stages, pairs, `${each}. The table below has the numbers.`),
+    tableOf(each, ["texts", ...STAGES], lines),
+  ];
+}
+
+const nameOf = (pair) => pair.map((text) => text + 1).join(" and ");
+const closest = (cosines, pairs) => largestBy(pairs, ([i, j]) => cosines[i][j]);
+const largestBy = (all, size) => all.reduce((best, each) => (size(each) > size(best) ? each : best));
+
+/** What the layers make of a word that all texts share. */
+function developed(word, stages, pairs) {
+  const among = (stage) => pairs.map(([i, j]) => stage[i][j]), last = stages.at(-1);
+  const between = (numbers) => [...new Set([short(Math.min(...numbers)), short(Math.max(...numbers))])].join(" to ");
+  return `The same word, ${pairs.at(-1)[1] + 1} vectors: at the input, the vectors of “${word}” in two texts have ` +
+    `a cosine similarity of ${between(among(stages[0]))}, because only the positions differ. After layer ` +
+    `${LAYERS - 1} it’s ${between(among(last))}, because each vector depends on its sentence. “${word}” is most ` +
+    `similar in texts ${nameOf(closest(last, pairs))}.`;
+}
+
+const STAGES = ["input", "layer 0", ...range(LAYERS).slice(1)];
+const TALL = 130, RIGHT = 60, LEFT = 40, EDGE = 12; // pixels
+
+/** A line for each pair of texts: from the input, through all layers. */
+function chart(stages, pairs, description) {
+  const wide = Math.min(640, innerWidth - 40), right = wide - RIGHT;
+  const least = Math.floor(10 * Math.min(...stages.flat(2))) / 10;
+  const x = (stage) => LEFT + (stage * (right - LEFT)) / (stages.length - 1);
+  const y = (value) => EDGE + ((1 - value) * (TALL - 3 * EDGE)) / (1 - least);
+  const lines = pairs.map(([i, j]) => {
+    const points = stages.map((stage, place) => `${x(place)},${y(stage[i][j])}`).join(" ");
+    const end = `<text x="${right + 6}" y="${y(stages.at(-1)[i][j]) + 4}">${nameOf([i, j])}</text>`;
+    return `<polyline points="${points}"/>${pairs.length > 3 ? "" : end}`;
+  });
+  const marks = STAGES.map((name, place) => `<text x="${x(place)}" y="${TALL - 4}">${name}</text>`);
+  const ends = [1, least].map((value) => {
+    return `<text x="0" y="${y(value) + 4}">${short(value)}</text><path d="M${LEFT} ${y(value)}H${right}"/>`;
+  });
+  const box = made("div", { class: "live-chart", role: "img", "aria-label": description });
+  box.innerHTML = `<svg viewBox="0 0 ${wide} ${TALL}" aria-hidden="true">${[...ends, ...marks, ...lines].join("")}</svg>`;
+  return box;
 }

@@ -1,7 +1,7 @@
 // The live page: what is asked for, what is computed, what is shown.
 
 import { read, write } from "./address.js";
-import { keepingFocus, made, pressable } from "./dom.js";
+import { arrows, keepingFocus, made, pressable } from "./dom.js";
 import { mostOf, table, thumbnail } from "./heatmap.js";
 import { MOST_TEXTS, compared, drawn } from "./meaning.js";
 import { isKept, load } from "./model.js";
@@ -10,11 +10,11 @@ import { HEADS, LAYERS, View, largest, range, stored } from "./run.js";
 import { STEPS } from "./steps.js";
 import { missing, pieces, remarks, tidy } from "./texts.js";
 import { Walk } from "./walk.js";
-import { told } from "./words.js";
+import { cost, told } from "./words.js";
 
 const PATIENCE = 150; // milliseconds without a key, before the model runs
 const SECOND = "The young cat met the old cat.";
-const SOFTMAX = STEPS.findIndex(({ name }) => name === "Softmax");
+const SOFTMAX = STEPS.findIndex(({ name }) => name === "Softmax"), END = STEPS.length - 1;
 
 const page = document.getElementById("live");
 const part = (name) => page.querySelector(name);
@@ -23,6 +23,8 @@ const fields = ["#live-first", "#live-second"].map(part);
 const remarkOf = ["#live-first-remark", "#live-second-remark"].map(part);
 const SWITCHES = ["compare", "positions", "mask", "head", "layer"];
 const switches = Object.fromEntries(SWITCHES.map((name) => [name, part(`#live-${name}`)]));
+// What can be switched off, and how it's named then.
+const PARTS = { positions: "positions", head: "this head", layer: "this layer", mask: "the padding mask" };
 
 let run = null; // the model, once it is loaded
 let about; // {files, version, whole, roles: role → (layers, heads), exercises, tries, banks}
@@ -31,6 +33,7 @@ let shown; // {result, trained, taken}: what the switches ask for; trained: with
 let wishes = 0; // how many there were; only the newest counts
 let walk;
 let lastTry = -1; // −1: none
+let lastSwitch; // next to which the cost is told
 
 async function begin() {
   [about] = await Promise.all([got("about.json"), got("try-0.json")]);
@@ -49,11 +52,12 @@ async function begin() {
 function listen() {
   const on = (target, kind, does) => target.addEventListener(kind, does);
   const submitted = (form, does) => on(form, "submit", (event) => (event.preventDefault(), does()));
-  submitted(part(".live-form"), () => (run ? wish(0) : loaded()));
+  submitted(part(".live-form"), typeOwn);
   submitted(part(".live-compare"), compareMeanings);
   fields.forEach((field) => on(field, "input", () => wish(PATIENCE)));
   on(switches.compare, "change", () => (fields[1].value ||= SECOND)); // something to begin with
-  Object.values(switches).forEach((box) => on(box, "change", () => wish(0)));
+  SWITCHES.forEach((name) => on(switches[name], "change", () => ((lastSwitch = name), wish(0))));
+  arrows(part(".live-tokens"), "button", (token) => changed({ token, key: null }));
   const slider = part("#live-layer-number");
   on(slider, "input", () => changed({ layer: slider.valueAsNumber, key: null }));
   const whole = part(".live-whole"), isWhole = () => document.fullscreenElement;
@@ -74,8 +78,16 @@ function ask({ texts, layer, head, token = 0, step = 0, positions = true, mask =
   texts.forEach((text, place) => (fields[place].value = text));
   const ticked = { compare: texts.length > 1, positions, mask, head: true, layer: true };
   SWITCHES.forEach((name) => (switches[name].checked = ticked[name]));
+  part(".live-off").open ||= !positions || !mask;
   view = { ...view, layer, head, token, step, key: null };
   wish(0);
+}
+
+/** The field for one's own sentence, when the model is there to compute it. */
+async function typeOwn() {
+  if (!(run ? wish(0) : await loaded())) return;
+  part(".live-own").open = true;
+  if ([document.body, part("#live-load")].includes(document.activeElement)) fields[0].focus();
 }
 
 /** What is asked for: {texts, layer, head, token, step, positions, mask} */
@@ -129,21 +141,8 @@ function buildHeads() {
     });
     grid.append(label(layer), ...buttons);
   }
-  grid.addEventListener("keydown", moved);
-}
-
-/** The arrow keys on the grid: another head. */
-function moved(event) {
-  const buttons = all(".live-heads button"), now = view.layer * HEADS + view.head;
-  const places = {
-    Home: 0, End: buttons.length - 1,
-    ArrowLeft: now - 1, ArrowRight: now + 1, ArrowUp: now - HEADS, ArrowDown: now + HEADS,
-  };
-  const next = places[event.key];
-  if (!buttons[next]) return;
-  event.preventDefault();
-  changed({ layer: Math.floor(next / HEADS), head: next % HEADS, key: null });
-  buttons[next].focus();
+  const another = (place) => changed({ layer: Math.floor(place / HEADS), head: place % HEADS, key: null });
+  arrows(grid, "button", another, HEADS);
 }
 
 // ------------------------------------------------------------------------------------------ to be computed
@@ -151,7 +150,7 @@ function moved(event) {
 /** Load the model, and compute what is asked for; false if it could not be loaded. */
 async function loaded(words = "The model is loaded") {
   const button = part("#live-load"), bar = part("progress");
-  if (button.disabled) return false;
+  if (!bar.hidden) return false; // it's on its way
   [button.disabled, bar.hidden] = [true, false];
   try {
     run = await load(about, (share) => {
@@ -164,9 +163,8 @@ async function loaded(words = "The model is loaded") {
   } catch (error) {
     const why = error.message.replace(/\.?$/, ".");
     say(`The model could not be loaded: ${why} Are you online? Try again; the example works without it.`);
-    button.disabled = false;
   }
-  bar.hidden = true;
+  [button.disabled, bar.hidden] = [false, true];
   return Boolean(run);
 }
 
@@ -182,7 +180,6 @@ async function granted(patience, mine) {
   const place = tryOf(asked());
   part(".live-second").hidden = !switches.compare.checked;
   all(".live-tries button").forEach((button, each) => button.setAttribute("aria-pressed", each === place));
-  part(".live-look").textContent = about.tries[place]?.look ?? "";
   history.replaceState(null, "", write(asked()));
   if (!run && place < 0) {
     const load = `load the model (${about.whole} MB, once) to see what you asked for.`;
@@ -270,7 +267,20 @@ function show(found, words, asking) {
   });
   part("#live-heads-title").textContent = two ? "All 72 heads, on the first text" : "All 72 heads";
   part(".live-views").classList.toggle("live-two", two);
+  const off = Object.keys(PARTS).filter((name) => !switches[name].checked);
+  const at = off.includes(lastSwitch) ? lastSwitch : off[0];
+  const told = asking ? "Load the model to see what changes." : cost(found, off.map((name) => PARTS[name]));
+  all(".live-off output").forEach((each) => (each.textContent = each.htmlFor.value === `live-${at}` ? told : ""));
   showView();
+}
+
+/** What a try says that there is to see, while exactly that is shown. */
+function look() {
+  const { layer, head } = view, { result, taken } = shown, { texts } = asked();
+  const isShown = (each) => each.layer === layer && each.head === head && each.texts.join("\n") === texts.join("\n") &&
+    each.positions === taken.positions && each.mask === taken.mask;
+  const isWhole = hasAllHeads() && !taken.heads?.length && !taken.layers?.length;
+  return (isWhole && !part(".live-notice") && about.tries.find(isShown)?.look) || "";
 }
 
 /** What depends on the token, the layer, the head and the step. */
@@ -284,21 +294,24 @@ function showView() {
     button.setAttribute("aria-pressed", mine);
   });
   const chips = tokens.map((name, place) =>
-    pressable(name, () => changed({ token: place, key: null }), { "aria-pressed": place === token }),
+    pressable(name, () => changed({ token: place, key: null }), {
+      role: "radio", "aria-checked": place === token, tabindex: place === token ? 0 : -1,
+    }),
   );
   keepingFocus(part(".live-tokens"), chips);
   part("#live-pieces").textContent = pieces(result.cuts.flatMap((cut) => cut.tokens));
   [part("#live-layer-number").value, part("#live-layer-name").textContent] = [layer, layer];
   part("#live-head-title").textContent = `Layer ${layer}, head ${head}: ${nameOf(about.roles, layer, head)}`;
   part("#live-words").textContent = told(shown, layer, head);
+  part(".live-look").textContent = look();
   part(".live-maps").replaceChildren(...result.cuts.map((_, text) => mapOf(text)));
   part(".live-roles").replaceChildren(roleTable(about.roles, shown, layer, head));
-  const canWalk = result.holds(layer) && !isTaken;
+  const canWalk = (result.holds(layer) && !isTaken) || view.step === END;
   [part(".walk-unseen").hidden, part(".walk-stage").hidden] = [canWalk, !canWalk];
   part(".walk-unseen").textContent = isTaken
     ? `Layer ${layer} is switched off: every token passes through it unchanged.`
     : "Of this layer, only the attention maps are stored: load the model to walk through it.";
-  if (canWalk) walk.draw(view);
+  walk.draw(view, canWalk);
 }
 
 /** The map of a text, in a box that scrolls; a click or a key picks a weight and asks where it comes from. */

@@ -26,15 +26,23 @@ function added(view, parts, words) {
 
 /**
  * Each step: its name, the exercise that writes it, its shape, its line of code (by function and beginning: the
- * build looks it up), a sentence, what is shown.
+ * build looks it up), a sentence, what is shown. The start, which shows the answer first, has only the last two.
  * shares: does it show attention weights?
  */
 export const STEPS = [
   {
+    name: "Start",
+    says: ({ layer, head, word, keyWord, weights, key }) => `You see attention head ${head} of layer ${layer} at ` +
+      `work: the thicker a line, the more ${word} attends to that token. ${keyWord} gets ${short(weights[key])} ` +
+      `of its attention. How is that computed, and what is it good for? Press “Next” to follow ${word} through ` +
+      "the encoder, or click another word above.",
+    make: (view) => [shares(view)],
+  },
+  {
     name: "Embedding", exercise: "08.1", code: "Encoder.embed: x = self.embedding(", shape: VECTORS,
     says: ({ run, text, token, word }) => `${word} is token ${run.cuts[text].ids[token]} of a ` +
-      "vocabulary of 30,522. Its row in the embedding table has 384 learned features: red is above 0, blue " +
-      "below. It’s the same row in every sentence. Pick another token above to see its row.",
+      "vocabulary of 30,522. Its row in the embedding table has 384 learned features. It’s the same row in " +
+      "every sentence. Pick another token above to see its row.",
     make: (view) => [strip("row of the embedding table", view.row("words"))],
   },
   {
@@ -53,7 +61,7 @@ export const STEPS = [
     name: "Layer norm", exercise: "07.1", code: "Encoder.embed: return", shape: VECTORS,
     says: () => "Layer norm brings every token to a common scale, which keeps training stable: subtract the " +
       "mean of the features, divide by their standard deviation, then apply a learned scale and shift to " +
-      "each. Compare the two strips.",
+      "each. Compare the two strips: the first is paler, because its numbers are smaller.",
     make(view) {
       const normed = strip("normalised: the input of layer 0", view.row("normed"), { op: "→" });
       return [strip("sum", view.row("placed")), normed];
@@ -153,13 +161,20 @@ export const STEPS = [
   },
   {
     name: "Pooling", exercise: "09.2", code: "mean_pool: return hidden.mean(", shape: "(batch, d_model)",
-    says({ run }) {
-      const rule = "The mean of all tokens after layer 5 is one vector for the text, its sentence embedding.";
-      const more = "Texts that mean nearly the same have similar embeddings: compare some of your own below.";
-      if (run.cuts.length < 2) return `${rule} ${more}`;
-      const alike = short(cosine(run.vector(0), run.vector(1)));
-      return `${rule} The cosine similarity of the two is ${alike} (1: the same direction).`;
-    },
+    says: () => "The mean of all tokens after layer 5 is one vector for the text: its sentence embedding. " +
+      "A single feature rarely means anything by itself. What counts is the direction of the vector, and the " +
+      "last step compares directions.",
     make: ({ run }) => run.cuts.map((_, text) => strip(`sentence embedding ${text + 1}`, run.vector(text))),
+  },
+  {
+    name: "Compare", exercise: "09.3", shape: "(texts, d_model)",
+    code: "pretrained_encoder.sentence_embeddings: return F.normalize(",
+    says({ run }) {
+      const rule = "This is what the encoder is good for: vectors that can be compared by meaning. Their cosine " +
+        "similarity is 1 if they have the same direction.";
+      if (run.cuts.length < 2) return rule;
+      return `${rule} For your two sentences it’s ${short(cosine(run.vector(0), run.vector(1)))}.`;
+    },
+    make: () => [],
   },
 ];

@@ -13,7 +13,11 @@ from transformer_lab.pretrained_encoder import TokenBatch, Tokenizer
 
 AS_TRAINED = {"positions": True, "mask": True}
 TRIES = [AS_TRAINED | each for each in json.loads((Path(__file__).parent / "tries.json").read_text("utf-8"))]
-BANKS = ("We sat on the river bank.", "I put money in the bank.", "The bank lent us the money.")
+BANKS = (
+    "They fished from the muddy bank.",
+    "She opened an account at the bank.",
+    "He borrowed money from the bank.",
+)
 SHOWN_NEURONS = 8
 
 

@@ -3,62 +3,77 @@
 import { answer } from "./chain.js";
 import { cell, keepingFocus, made, pressable, short, tableOf } from "./dom.js";
 import { ofSigned, paint, style } from "./heatmap.js";
+import { Overview } from "./overview.js";
 import { View, sum } from "./run.js";
 import { STEPS } from "./steps.js";
 
 const ROW = 20; // pixels, of a line of bars: a weight of 1 is as wide
+const BEYOND = 5; // percent of the features of a step's strips: a few outliers don't set the scale
+const LISTED = 3; // of the largest features of a strip
 
 export class Walk {
   /** box: where it is drawn; changed(wanted): another step or key is picked; links: exercise → address */
   constructor(box, { changed, links }) {
     Object.assign(this, { box, changed, links, asked: [] });
     this.part = (name) => box.querySelector(name);
-    const steps = STEPS.map(({ name }, step) => pressable(name, () => changed({ step })));
-    this.part(".walk-steps").append(...steps.map((button) => made("li", {}, button)));
+    const names = STEPS.slice(1).map(({ name }) => name);
+    this.overview = new Overview(this.part(".walk-steps"), names, (step) => this.go(step));
     box.addEventListener("keydown", ({ key }) => key === "Escape" && this.asked.length && this.close());
-    this.part(".walk-back").addEventListener("click", () => changed({ step: this.view.step - 1 }));
-    this.part(".walk-on").addEventListener("click", () => changed({ step: this.view.step + 1 }));
-    this.part(".walk-arrives input").addEventListener("change", () => this.draw(this.view));
+    this.part(".walk-back").addEventListener("click", () => this.go(this.view.step - 1));
+    this.part(".walk-on").addEventListener("click", () => this.go((this.view.step + 1) % STEPS.length));
+    this.part(".walk-arrives input").addEventListener("change", () => this.draw(this.view, true));
   }
 
-  /** wanted: {run, text, token, layer, head, key, step} */
-  draw(wanted) {
+  /** Another step; where all is in one column it is brought into sight. The focus stays where it can. */
+  go(step) {
+    this.changed({ step });
+    if (!step) this.part(".walk-on").focus({ preventScroll: true }); // nothing is further back
+    const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+    if (matchMedia("(max-width: 899px)").matches) this.box.scrollIntoView({ behavior });
+  }
+
+  /** wanted: {run, text, token, layer, head, key, step}; isSeen: are the numbers of the step there? */
+  draw(wanted, isSeen) {
     const isNew = (each) => this.view?.[each] !== wanted[each];
     if (["run", "step", "token", "layer", "head"].some(isNew)) this.asked = [];
     const view = (this.view = new View({ ...wanted, arrives: this.part(".walk-arrives input").checked }));
-    const step = STEPS[view.step], next = STEPS[view.step + 1], link = this.part(".walk-exercise");
-    this.box.querySelectorAll(".walk-steps button").forEach((button, place) => {
-      button.setAttribute("aria-current", place === view.step && "step");
-    });
-    this.part(".walk-back").disabled = view.step === 0;
-    this.part(".walk-on").disabled = !next;
-    link.href = this.links[step.exercise];
+    const step = STEPS[view.step], isStart = !view.step, isEnd = step === STEPS.at(-1);
+    this.overview.mark(view.step, view.layer);
+    this.part(".walk-back").disabled = isStart;
+    this.part(".walk-on").textContent = isEnd ? "Start again" : "Next →";
+    if (!isSeen) return;
+    const items = step.make(view), strips = items.filter(({ form }) => form === "strip").map(({ values }) => values);
+    this.most = scaleOf(strips);
     const words = {
-      ".walk-on": next ? "Next →" : "The end", ".walk-name": `${view.step + 1}. ${step.name}`,
+      ".walk-name": isStart ? step.name : `${view.step}. ${step.name}`,
       ".walk-says": step.says(view), ".walk-shape": step.shape, ".walk-code": step.code,
       ".walk-exercise": `You’ll write this in exercise ${step.exercise}`,
+      ".walk-scale": strips.length && "A strip shows 384 features: red is above 0, blue is below. " +
+        `${strips.length > 1 ? "All strips of a step have the same scale. It" : "The scale"} ends at ` +
+        `±${short(this.most)}; the ${BEYOND}% of the features that are beyond have the darkest colours.`,
     };
-    Object.entries(words).forEach(([name, text]) => (this.part(name).textContent = text));
+    Object.entries(words).forEach(([name, text]) => (this.part(name).textContent = text || ""));
+    this.part(".walk-exercise").href = this.links[step.exercise];
+    this.part(".walk-source").hidden = isStart;
     this.part(".walk-arrives").hidden = !step.shares;
-    const items = step.make(view);
-    keepingFocus(this.part(".walk-items"), items.map((item) => this.item(item, items)));
+    this.part(".walk-payoff").hidden = !isEnd;
+    this.part(".walk-step").classList.toggle("walk-start", isStart);
+    keepingFocus(this.part(".walk-items"), items.map((item) => this.item(item)));
     this.answer();
   }
 
   /** One line of a step: what is done, what it is, its numbers. */
-  item(item, all) {
+  item(item) {
     const { form, label, values, op = "" } = item;
-    const [least, most] = [Math.min(...values), Math.max(...values)].map(short);
-    const ends = made("small", {}, form === "strip" ? ` ${values.length} features, from ${least} to ${most}` : "");
+    const ends = made("small", {}, form === "strip" ? ` largest: ${extremes(values)}` : "");
     const line = made("div", { class: "walk-item" }, made("span", { class: "walk-op" }, op));
-    line.append(made("span", { class: "walk-label" }, label, ends), this[form](item, all));
+    line.append(made("span", { class: "walk-label" }, label, ends), this[form](item));
     return line;
   }
 
   /** Hundreds of numbers as stripes; all strips of a step share one scale. */
-  strip({ label, values, framed }, all) {
-    const most = largestOf(all.filter(({ form }) => form === "strip").map((each) => each.values));
-    const canvas = stripes(values, most, `${label}: ${values.length} features`);
+  strip({ label, values, framed }) {
+    const canvas = stripes(values, this.most, `${label}: ${values.length} features`);
     const box = made("span", { class: "walk-numbers walk-canvas" }, canvas);
     if (framed) {
       const [from, to] = framed.map((place) => (100 * place) / values.length);
@@ -105,7 +120,7 @@ export class Walk {
   number(value, question, attributes = {}) {
     const all = { "data-value": value, title: `${value}`, ...attributes };
     const isNarrow = attributes.class && Math.abs(value) >= 1;
-    const digits = isNarrow ? value.toFixed(1).replace("-", "−") : short(value);
+    const digits = short(value, isNarrow ? 1 : 2);
     if (!question) return made("span", all, digits);
     const name = { "aria-label": `${digits}: where does it come from?` };
     return pressable(digits, () => this.ask(question), { ...all, ...name });
@@ -151,6 +166,18 @@ export class Walk {
 
 /** The largest number of some rows, without its sign. */
 const largestOf = (rows) => Math.max(...rows.flatMap((values) => Array.from(values, Math.abs)));
+
+/** How far a scale of colours for some strips goes: most numbers are within, outliers are not. */
+function scaleOf(strips) {
+  const sizes = strips.flatMap((values) => Array.from(values, Math.abs)).sort((one, other) => one - other);
+  return sizes[Math.floor((1 - BEYOND / 100) * (sizes.length - 1))];
+}
+
+/** The features furthest from 0, in words. */
+function extremes(values) {
+  const places = [...values.keys()].sort((one, other) => Math.abs(values[other]) - Math.abs(values[one]));
+  return places.slice(0, LISTED).map((place) => `feature ${place} (${short(values[place])})`).join(", ");
+}
 
 /** A row of numbers as colours; a picture for readers only if it has a name. */
 function stripes(values, most, name) {

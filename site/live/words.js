@@ -10,7 +10,7 @@ const SEEN = 0.1; // a weight that is visible in a map
 export function told({ result, trained, taken }, layer, head) {
   const looks = strongest(result.map(0, layer, head), result.cuts[0].tokens);
   const onPadding = taken.mask ? "" : padding(result, layer, head);
-  return [looks, onPadding, costs(result, trained), alike(result, trained)].filter(Boolean).join(" ");
+  return [looks, onPadding, alike(result, trained)].filter(Boolean).join(" ");
 }
 
 /** The largest weight from one word of the first text to another. */
@@ -31,13 +31,13 @@ function strongest(rows, tokens) {
   return `Largest weight between two words: ${from} attends to ${to} with ${short(best.weight)}.`;
 }
 
-/** How far the switches change the sentence embeddings. */
-function costs(result, trained) {
-  if (result === trained) return "";
+/** How far the sentence embeddings change without some parts, whose names are `off`. */
+export function cost({ result, trained }, off) {
   const alike = result.cuts.map((_, text) => short(cosine(result.vector(text), trained.vector(text))));
   const isOne = alike.length === 1;
   const what = isOne ? "embedding has a cosine similarity" : "embeddings have cosine similarities";
-  return `The sentence ${what} of ${alike.join(" and ")} with the whole model's (1: no change).`;
+  const whole = `${alike.join(" and ")} with the whole model’s (1: no change)`;
+  return `Without ${off.join(" and ")}, the sentence ${what} of ${whole}.`;
 }
 
 /** The cosine similarity of two texts' embeddings. */

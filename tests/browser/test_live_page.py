@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import product
@@ -75,8 +76,15 @@ def loaded(browser: Browser, site: str) -> Iterator[Page]:
     page.window.close()
 
 
-def load(view: Page) -> None:
+def unfold(view: Page, opened: bool = True) -> None:
+    """Open what is folded away: one's own sentence and the examples, and what can be switched off."""
     view.evaluate("live.ready")
+    folds = "opened => document.querySelectorAll('#live details').forEach((fold) => (fold.open = opened))"
+    view.evaluate(folds, opened)
+
+
+def load(view: Page) -> None:
+    unfold(view)
     view.locator("#live-load").click()
     expect(view.locator("#live-status")).to_contain_text("Computed in", timeout=60_000)
 
@@ -187,6 +195,7 @@ def steps_in_pytorch(encoder: Encoder, ids: list[int], token: int, layer: int, h
     key = weights[token].argmax()
     parts = [(weights[token, j] * v[j]).expand_as(v) for j in range(len(ids))]
     steps = [
+        [weights],
         [word],
         [word, sum_of_both - word, sum_of_both],
         [sum_of_both, out[encoder.embedding_norm]],
@@ -199,9 +208,10 @@ def steps_in_pytorch(encoder: Encoder, ids: list[int], token: int, layer: int, h
         [neurons.topk(8).values, fed],
         [middle, fed, middle + fed, left],
         [last.mean(dim=0).expand_as(last)],
+        [],
     ]
-    largest = [max(each.abs().max().item() for each in step) for step in steps]
-    largest[6] = heads.abs().max().item()  # all heads are mixed at once
+    largest = [max([each.abs().max().item() for each in step], default=0) for step in steps]
+    largest[7] = heads.abs().max().item()  # all heads are mixed at once
     return [([each[token] for each in step], most) for step, most in zip(steps, largest, strict=True)]
 
 
@@ -243,17 +253,30 @@ def test_the_first_visit_shows_the_walk_without_the_model(visit: Visit) -> None:
     view.on("request", lambda request: asked.append(request.url))
     view.reload()
     view.evaluate("live.ready")
-    expect(view.locator(".walk-name")).to_have_text("1. Embedding")
+    expect(view.locator(".walk-name")).to_have_text("Start")
+    expect(view.locator(".walk-says")).to_contain_text("“cat (3)” gets 0.71 of its attention")
+    expect(view.locator(".walk-flow path")).to_have_count(10)
     expect(view.locator(".walk-on")).to_have_text("Next →")
     assert not any("encoder.onnx" in each or ".wasm" in each or "worker.js" in each for each in asked)
     assert (LIVE / "try-0.json").stat().st_size <= 150_000
-    for _ in range(11):
+    for _ in range(13):
         view.locator(".walk-on").click()
-    expect(view.locator(".walk-name")).to_have_text("12. Pooling")
+    expect(view.locator(".walk-name")).to_have_text("13. Compare")
+    expect(view.locator(".walk-payoff")).to_be_visible()
+    view.locator(".walk-on").click()
+    expect(view.locator(".walk-name")).to_have_text("Start")
+    expect(view.locator(".walk-payoff")).to_be_hidden()
+    unfold(view)
     view.locator("#live-first").fill("Something else")
     expect(view.locator("#live-status")).to_contain_text("still the stored example: load the model (60 MB")
     view.locator("#live-layer-number").fill("4")
     expect(view.locator(".walk-unseen")).to_be_visible()
+    expect(view.locator(".overview-layer")).to_contain_text("Layer 4")
+    view.locator(".walk-on").click()
+    view.locator(".walk-on").click()  # one can go on where there's nothing to see, and to where there is
+    expect(view.locator(".walk-steps [aria-current]")).to_have_attribute("aria-label", "2 + position")
+    view.locator(".walk-steps [role=button]").last.click()
+    expect(view.locator(".walk-payoff")).to_be_visible()
 
 
 def test_a_weight_can_be_asked_down_to_two_features(visit: Visit) -> None:
@@ -299,7 +322,7 @@ def test_tokens_keys_and_weights_are_picked_and_an_answer_is_closed(visit: Visit
     expect(says).to_contain_text("does the query of “old” match the key of “cat (3)”?")
     tokens.filter(has_text="young").click()
     expect(says).to_contain_text("does the query of “young” match the key of “cat (7)”?")
-    view.locator(".walk-steps button").nth(4).click()
+    view.locator(".walk-steps [role=button]").nth(4).click()
     view.locator(".walk-items li button", has_text="met").click()
     view.locator(".walk-back").click()
     expect(says).to_contain_text("does the query of “young” match the key of “met”?")
@@ -326,19 +349,151 @@ def test_tokens_keys_and_weights_are_picked_and_an_answer_is_closed(visit: Visit
 
 def test_a_projector_shows_token_step_and_maps_without_scrolling(visit: Visit) -> None:
     view = visit("live.html", viewport={"width": 1280, "height": 720}).view
-    view.evaluate("live.ready")
     lowest = """() => [...document.querySelectorAll(
-        ".live-tokens [aria-pressed=true], .walk-name, .walk-says, .walk-items, .live-map, .live-bar")]
+        ".live-tokens [aria-checked=true], .walk-name, .walk-says, .walk-items, .live-map, .live-bar")]
         .map((part) => [part.className, part.getBoundingClientRect().bottom])
         .filter(([, bottom]) => bottom > 720)"""
     for shown in TRIES:
+        unfold(view)
         press(view, shown["name"])
         expect(view.locator(".live-look")).to_have_text(shown["look"])
         expect(view.locator(".live-map")).to_have_count(len(shown["texts"]))
-        for step in view.locator(".walk-steps button").all():
+        unfold(view, False)
+        for step in view.locator(".walk-steps [role=button]").all()[:-1]:
             step.click()
             assert view.evaluate(lowest) == [], shown["name"]
             assert view.evaluate("scrollY") == 0
+
+
+def test_next_is_a_few_tab_stops_away_and_words_and_steps_are_one_each(visit: Visit) -> None:
+    view = visit("live.html", reduced_motion="reduce").view
+    view.evaluate("live.ready")
+    tokens, steps = view.locator(".live-tokens"), view.locator(".walk-steps")
+    says, name = view.locator(".walk-says"), view.locator(".walk-name")
+    for box in (tokens, steps):
+        expect(box.locator("[tabindex='0']")).to_have_count(1)
+    tokens.locator("[tabindex='0']").focus()
+    view.keyboard.press("ArrowRight")
+    expect(tokens.get_by_role("radio", checked=True)).to_have_text("cat")
+    expect(tokens.get_by_role("radio", checked=True)).to_be_focused()
+    expect(says).to_contain_text("the more “cat (3)” attends")
+    view.keyboard.press("Home")
+    view.keyboard.press("ArrowLeft")  # around to the last
+    expect(says).to_contain_text("the more “[SEP]” attends")
+    for _ in range(7):
+        view.keyboard.press("Tab")
+    expect(view.locator(".walk-on")).to_be_focused()
+    view.keyboard.press("Enter")
+    expect(name).to_have_text("1. Embedding")
+    steps.locator("[tabindex='0']").focus()
+    view.keyboard.press("End")
+    expect(name).to_have_text("1. Embedding")  # a toolbar: its keys lead, Enter presses
+    view.keyboard.press("Enter")
+    expect(name).to_have_text("13. Compare")
+    expect(steps.locator("[aria-current]")).to_have_attribute("aria-label", "13 Compare")
+    view.locator(".walk-on").press("Enter")
+    expect(name).to_have_text("Start")
+    expect(view.locator(".walk-on")).to_be_focused()
+    expect(steps.locator("[aria-current]")).to_have_count(0)
+
+
+def test_the_overview_has_a_box_for_each_step_and_says_in_which_layer_one_is(visit: Visit) -> None:
+    view = visit("live.html#head=3.1").view
+    view.evaluate("live.ready")
+    steps = view.get_by_role("toolbar", name="Overview of the encoder")
+    names = [each.get_attribute("aria-label") for each in steps.get_by_role("button").all()]
+    assert [name.partition(" ")[0] for name in names] == [str(number) for number in range(1, 14)]
+    parts = {each.get_attribute("aria-label"): each for each in steps.get_by_role("group").all()}
+    assert list(parts) == ["Embeddings", "Attention", "Feed-forward", "Sentence vector"]
+    expect(parts["Feed-forward"].get_by_role("button")).to_have_count(2)
+    expect(view.locator(".overview-layer")).to_have_text("Layer 3, one of 6 (0 to 5)")
+    boxes = steps.locator("[role=button] text")
+    expect(boxes.last).to_have_text("Compare")
+    for width in (390, 320):
+        view.set_viewport_size({"width": width, "height": 844})
+        expect(boxes.last).to_have_text("13")  # a narrow box has room for a number
+        assert steps.evaluate("svg => svg.getBoundingClientRect().right <= innerWidth")
+
+
+def test_the_overview_can_be_read_in_forced_colours(visit: Visit) -> None:
+    view = visit("live.html#step=3", forced_colors="active").view
+    view.evaluate("live.ready")
+    fill = "each => getComputedStyle(each).fill"
+    for step in (".walk-steps [aria-current]", ".walk-steps [role=button]:not([aria-current])"):
+        box = view.locator(step).first
+        rect, text = box.locator("rect"), box.locator("text").last
+        assert rect.evaluate(fill) != text.evaluate(fill), step
+
+
+def test_on_a_phone_next_brings_the_step_into_sight_and_stays_within_reach(visit: Visit) -> None:
+    view = visit("live.html", viewport={"width": 390, "height": 844}, reduced_motion="reduce").view
+    view.evaluate("live.ready")
+    following, name = view.locator(".walk-on"), view.locator(".walk-name")
+    for number in range(1, 14):
+        view.evaluate("scrollTo(0, document.body.scrollHeight / 3)" if number % 2 else "scrollTo(0, 0)")
+        following.click()
+        expect(name).to_contain_text(f"{number}. ")
+        expect(following).to_be_focused()
+        top = name.bounding_box()["y"]
+        assert 0 < top < 300, (number, top)
+        box = following.bounding_box()
+        assert 0 < box["y"] < top and box["y"] + box["height"] <= top
+        assert view.evaluate(  # nothing, like the page's header, covers it
+            "([x, y]) => document.elementFromPoint(x, y).matches('.walk-on')", [box["x"] + 9, box["y"] + 9]
+        )
+
+
+def test_strips_can_be_read_outliers_do_not_set_the_scale(visit: Visit) -> None:
+    view = visit("live.html#head=2.8&token=2&step=0").view
+    view.evaluate("live.ready")
+    for number in range(1, 13):
+        view.locator(".walk-steps [role=button]").nth(number - 1).click()
+        made = view.evaluate(
+            "number => live.steps(live.view())[number].filter(({form}) => form === 'strip')"
+            ".map(({values}) => [...values])",
+            number,
+        )
+        scale, labels = view.locator(".walk-scale"), view.locator(".walk-item:has(canvas) .walk-label small")
+        if not made:
+            expect(scale).to_have_text("")
+            continue
+        sizes = torch.tensor(made).abs()
+        end = sizes.flatten().sort().values[int(0.95 * (sizes.numel() - 1))]
+        expect(scale).to_contain_text(f"ends at ±{end:.2f}; the 5% of the features")
+        for label, values in zip(labels.all(), made, strict=True):
+            listed = [
+                f"feature {place} ({values[place]:.2f})"
+                for place in torch.tensor(values).abs().topk(3).indices
+            ]
+            expect(label).to_have_text(f" largest: {', '.join(listed).replace('-', '−')}")
+        # The strip with the largest numbers isn't pale: a quarter of its features are clearly coloured.
+        strip = view.locator(".walk-items canvas").nth(int(sizes.mean(dim=1).argmax()))
+        clear = strip.evaluate("""canvas => {
+            const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, 1);
+            const least = (place) => Math.min(...data.slice(4 * place, 4 * place + 3));
+            const places = [...Array(canvas.width).keys()];
+            return places.filter((place) => least(place) < 200).length / canvas.width;
+        }""")
+        assert clear > 0.25, number
+
+
+def test_zero_has_no_sign_anywhere(visit: Visit) -> None:
+    view = visit("live.html").view
+    unfold(view)
+    assert (
+        view.evaluate("""async () => {
+        const { short } = await import("./_static/live/dom.js");
+        return [-0.004, -0, 0, -0.006, -10.004].map((each) => short(each)).join() + short(-0.04, 1);
+    }""")
+        == "0.00,0.00,0.00,−0.01,−10.000.0"
+    )
+    for shown in TRIES:
+        press(view, shown["name"])
+        expect(view.locator(".live-look")).to_have_text(shown["look"])
+        for step in view.locator(".walk-steps [role=button]").all():
+            step.click()
+            text = view.locator("#live").evaluate("live => live.innerText")
+            assert re.findall(r"[−-]0?\.?0+(?![\d.])", text) == []
 
 
 def test_lines_lead_from_the_token_to_what_it_attends_to(visit: Visit) -> None:
@@ -372,14 +527,14 @@ def test_lines_lead_from_the_token_to_what_it_attends_to(visit: Visit) -> None:
 
 def test_a_try_is_stored_as_the_model_computes_it(loaded: Page, visit: Visit, minilm: tuple) -> None:
     view, requests = visit("live.html").view, []
-    view.evaluate("live.ready")
+    unfold(view)
     view.on("request", lambda request: requests.append(request.url.rpartition("/")[2]))
     for wanted in TRIES:
         for page in (view, loaded):
             press(page, wanted["name"])
             expect(page.locator(".live-look")).to_have_text(wanted["look"])
             expect(page.locator(".live-map")).to_have_count(len(wanted["texts"]))
-            last = "12. Pooling" if wanted["step"] == 11 else "6. Softmax"
+            last = "13. Compare" if wanted["step"] == 13 else "6. Softmax"
             expect(page.locator(".walk-name")).to_have_text(last)
             expect(page.locator(".live-views")).to_have_attribute("aria-busy", "false")
         stored = f"a stored example, with every step of layer {wanted['layer']}."
@@ -387,17 +542,17 @@ def test_a_try_is_stored_as_the_model_computes_it(loaded: Page, visit: Visit, mi
         expect(loaded.locator("#live-status")).to_contain_text("Computed in")
         got, computed = view.evaluate(SHOWN), loaded.evaluate(SHOWN)
         steps = [[torch.tensor(each) for each in step] for step in computed["steps"]]
-        largest = [(step, max(each.abs().max() for each in step)) for step in steps]
+        largest = [(step, max([each.abs().max() for each in step], default=0)) for step in steps]
         assert furthest(got["steps"], largest) <= 1e-3, wanted["name"]
         maps = in_pytorch(minilm[0], got["ids"], wanted.get("mask", True), wanted.get("positions", True))
         assert_allclose(np.array(got["maps"]), maps, rtol=0, atol=1 / 255, err_msg=wanted["name"])
         assert view.locator("#live-words").text_content() == loaded.locator("#live-words").text_content()
     assert set(requests) - {"favicon.svg"} == {f"try-{number}.json" for number in range(1, len(TRIES))}
-    # The last of them ends with the vectors of both its texts.
+    # The last of them ends with its two texts compared.
     one, other = sentence_embeddings(*minilm, wanted["texts"])
-    cosine = f"{one @ other:.2f}"
+    expect(view.locator(".walk-says")).to_contain_text(f"For your two sentences it’s {one @ other:.2f}.")
+    view.locator(".walk-back").click()
     expect(view.locator(".walk-items canvas")).to_have_count(2)
-    expect(view.locator(".walk-says")).to_contain_text(f"similarity of the two is {cosine} (1: the same")
 
 
 @torch.no_grad()
@@ -422,8 +577,63 @@ def test_what_a_try_says_to_look_at_is_there(minilm: tuple) -> None:
         assert tokens[max(others, key=lambda place: rows[tokens.index("bank"), place])] == word
 
 
+def test_a_try_says_what_to_look_at_only_while_that_is_shown(visit: Visit, loaded: Page) -> None:
+    view = visit("live.html").view
+    unfold(view)
+    look, layer = view.locator(".live-look"), view.locator("#live-layer-number")
+    expect(look).to_have_text(TRIES[0]["look"])
+    layer.fill("5")  # there, “old” gives “cat” 0.08
+    expect(look).to_have_text("")
+    layer.fill("2")
+    expect(look).to_have_text(TRIES[0]["look"])
+    view.locator(".live-heads button").nth(2 * 12 + 7).click()
+    expect(look).to_have_text("")
+    press(view, "Without positions")
+    expect(look).to_have_text(TRIES[2]["look"])
+    view.locator("#live-positions").check()  # “without positions it can’t work” is over
+    expect(look).to_have_text("")
+    press(view, TRIES[0]["name"])
+    view.locator("#live-first").fill("The old cat met a young dog.")
+    expect(view.locator("#live-status")).to_contain_text("still the stored example")
+    expect(look).to_have_text("")
+    press(loaded, TRIES[0]["name"])
+    expect(loaded.locator(".live-look")).to_have_text(TRIES[0]["look"])
+    loaded.locator("#live-head").uncheck()
+    expect(loaded.locator(".live-look")).to_have_text("")
+    loaded.locator("#live-head").check()
+    expect(loaded.locator(".live-look")).to_have_text(TRIES[0]["look"])
+
+
+@torch.no_grad()
+def test_the_walk_ends_with_three_banks_and_three_sentences_compared(visit: Visit, minilm: tuple) -> None:
+    encoder, tokenizer = minilm
+    view = visit("live.html#step=12").view
+    view.evaluate("live.ready")
+    expect(view.locator(".walk-name")).to_have_text("13. Compare")
+    texts = view.locator("#live-texts").input_value().split("\n")
+    batch = tokenizer(texts)
+    hidden, _ = encoder(batch.token_ids, batch.may_attend)
+    banks = torch.stack([hidden[i, tokens.index("bank")] for i, tokens in enumerate(batch.tokens)])
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    last = [torch.cosine_similarity(banks[i], banks[j], dim=0).item() for i, j in pairs]
+    sentences, words = view.locator(".live-meaning table").all()
+    expect(words.locator("tbody tr td:last-child")).to_have_text([f"{each:.2f}" for each in last])
+    vectors = sentence_embeddings(*minilm, texts)
+    wanted = [vectors[i] @ vectors[j] for i, j in pairs]
+    expect(sentences.locator("td:not(:empty)")).to_have_text([f"{each:.2f}" for each in wanted])
+    # The two banks that keep money end closest, by far: it's what the page says.
+    assert last[2] > max(last[:2]) + 0.1 and wanted[2] > max(wanted[:2]) + 0.1
+    meaning = view.locator(".live-meaning")
+    expect(meaning).to_contain_text(f"After layer 5 it’s {min(last):.2f} to {max(last):.2f}")
+    expect(meaning).to_contain_text("“bank” is most similar in texts 2 and 3.")
+    expect(meaning).to_contain_text("As a whole, texts 2 and 3 are the most similar.")
+    expect(view.locator(".live-chart polyline")).to_have_count(3)
+    assert view.locator(".live-chart").bounding_box()["y"] < 720
+
+
 def test_what_a_try_takes_away_is_given_back_without_the_model(visit: Visit) -> None:
     view = visit("live.html").view
+    unfold(view)
     press(view, "Who bit whom?")
     words = view.locator("#live-words")
     expect(words).to_contain_text("similarity 1.00; with everything switched on, 0.98")
@@ -431,8 +641,10 @@ def test_what_a_try_takes_away_is_given_back_without_the_model(visit: Visit) -> 
     expect(words).to_contain_text("have the cosine similarity 0.98 (1: the same")
     expect(view.get_by_role("button", name="Who bit whom")).to_have_attribute("aria-pressed", "true")
     expect(view.locator(".walk-stage")).to_be_visible()
+    expect(view.locator("output[for=live-positions]")).to_have_text("")
     view.locator("#live-head").uncheck()
     expect(view.locator("#live-status")).to_contain_text("still the stored example: load the model")
+    expect(view.locator("output[for=live-head]")).to_have_text("Load the model to see what changes.")
 
 
 # With the model: one's own texts, and what is taken away
@@ -508,7 +720,9 @@ def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) 
     words, compare = loaded.locator("#live-words"), loaded.locator("#live-compare")
     press(loaded, "Who bit whom?")
     expect(words).to_contain_text("similarity 1.00; with everything switched on, 0.98")
-    expect(words).to_contain_text("with the whole model's (1: no change)")
+    cost = loaded.locator("output[for=live-positions]")
+    expect(cost).to_contain_text("Without positions, the sentence embeddings have cosine similarities of 0.")
+    expect(cost).to_contain_text("with the whole model’s (1: no change).")
     expect(loaded.locator("#live-mask")).to_be_disabled()  # both texts are as long
     loaded.locator("#live-positions").check()
     expect(words).to_contain_text("have the cosine similarity 0.98 (1: the same")
@@ -539,7 +753,7 @@ def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) 
     loaded.locator("#live-positions").uncheck()
     loaded.locator("#live-first").fill("\u200b")
     expect(loaded.locator(".live-map td")).to_have_count(2 * 2)  # [CLS] and [SEP]
-    expect(words).to_contain_text("with the whole model's (1: no change)")
+    expect(cost).to_contain_text("Without positions, the sentence embedding has a cosine similarity of")
     press(loaded, "Words attend to their twin")
     expect(loaded.locator("#live-positions")).to_be_checked()
     expect(words).to_contain_text("“saw” (token 9) attends to “saw” (token 3) with 0.97")
@@ -548,13 +762,28 @@ def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) 
 def test_what_is_taken_away_is_taken_from_the_walk(loaded: Page) -> None:
     press(loaded, "Adjectives attend to their noun")
     loaded.locator("#live-head").uncheck()
-    expect(loaded.locator("#live-words")).to_contain_text("with the whole model's (1: no change)")
-    loaded.locator(".walk-steps button").nth(6).click()
+    told = loaded.locator(".live-off output:not(:empty)")
+    expect(told).to_have_attribute("for", "live-head")
+    with_all, without = (
+        loaded.evaluate(
+            "(heads) => live.run([document.querySelector('#live-first').value], {heads})"
+            ".then((run) => [...run.vector(0)])",
+            heads,
+        )
+        for heads in ([], [[2, 8]])
+    )
+    cosine = torch.cosine_similarity(torch.tensor(with_all), torch.tensor(without), dim=0)
+    expect(told).to_have_text(
+        f"Without this head, the sentence embedding has a cosine similarity of {cosine:.2f} with the whole "
+        "model’s (1: no change)."
+    )
+    loaded.locator(".walk-steps [role=button]").nth(6).click()
     mixed = loaded.locator(".walk-grid span[data-value]")  # nothing to ask: it is taken away
     expect(mixed).to_have_count(32)
     assert {value_of(each) for each in mixed.all()} == {0}
     loaded.locator("#live-head").check()
     loaded.locator("#live-layer").uncheck()
+    expect(told).to_have_attribute("for", "live-layer")
     expect(loaded.locator(".walk-unseen")).to_contain_text("Layer 2 is switched off")
     expect(loaded.locator(".walk-stage")).to_be_hidden()
     loaded.locator("#live-layer").check()
@@ -562,21 +791,23 @@ def test_what_is_taken_away_is_taken_from_the_walk(loaded: Page) -> None:
 
 
 def test_texts_are_compared_by_meaning(loaded: Page, minilm: tuple) -> None:
+    loaded.locator(".walk-steps [role=button]").last.click()
     field, status = loaded.locator("#live-texts"), loaded.locator("#live-meaning-status")
     tables = loaded.locator(".live-meaning table")
     texts = ["A cat sat on the mat.", "The kitten lay on the rug.", "Shares fell again."]
     field.fill("\n".join(texts))
-    press(loaded, "Compare")
+    loaded.locator(".live-compare [type=submit]").click()
     vectors = sentence_embeddings(*minilm, texts)
     wanted = [f"{vectors[i] @ vectors[j]:.2f}" for i in range(3) for j in range(i)]
     shown = [each.replace("-0.00", "0.00").replace("-", "−") for each in wanted]
     expect(tables.first.locator("td:not(:empty)")).to_have_text(shown)
     field.fill("Only one.")
-    press(loaded, "Compare")
+    loaded.locator(".live-compare [type=submit]").click()
     expect(status).to_contain_text("at least two texts")
     field.fill("\n".join(f"The bank number {number}." for number in range(8)))
-    press(loaded, "Compare")
+    loaded.locator(".live-compare [type=submit]").click()
     expect(status).to_contain_text("first 6 of 8")
+    expect(loaded.locator(".live-chart polyline")).to_have_count(15)
     expect(tables.nth(1)).to_contain_text("Cosine similarity of “number” in two texts")
 
 
@@ -585,6 +816,7 @@ def test_texts_are_compared_by_meaning(loaded: Page, minilm: tuple) -> None:
 
 def test_a_view_can_be_handed_on_as_an_address(visit: Visit) -> None:
     view = visit("live.html#text=Snow+fell.&head=1.8&token=1&step=5&positions=off").view
+    unfold(view)
     names, title = view.locator(".live-map tbody th"), view.locator("#live-head-title")
     expect(view.locator("#live-first")).to_have_value("Snow fell.")
     expect(view.locator("#live-positions")).not_to_be_checked()
@@ -656,7 +888,7 @@ def test_a_failed_download_is_told_and_can_be_tried_again(
     page = SitePage(browser.new_context(), site, "live.html")
     status, is_try = page.view.locator("#live-status"), name.startswith("try")
     page.window.route(f"**/{name}", partial(respond, answer))
-    page.view.evaluate("live.ready")
+    unfold(page.view)
     asked = (
         page.view.get_by_role("button", name=TRIES[1]["name"]) if is_try else page.view.locator("#live-load")
     )
@@ -696,6 +928,9 @@ def test_two_compared_texts_obey_every_rule_on_a_phone(visit: Visit) -> None:
     load(page.view)
     press(page.view, "Without the padding mask")
     expect(page.view.locator(".live-map")).to_have_count(2)
+    expect(page.view.locator("output[for=live-mask]")).to_contain_text(
+        "Without the padding mask, the sentence"
+    )
     page.view.locator(".walk-items button[data-value]").first.click()
     expect(page.view.locator(".walk-answer")).to_be_visible()
     assert page.overhang() <= 0
