@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,10 @@ from sphinx.application import Sphinx
 
 SITE = Path(__file__).parents[1]
 FILE = "search.json"
+# What people call a thing that neither the title nor the bold terms of its section name.
+ALSO = tomllib.loads((SITE / "pages" / "search_words.toml").read_text("utf-8"))
 SHOWN = 150  # characters of a section that a result shows
-KEPT = 50  # further words of a section, those that tell it from others; all of them would double the file
+KEPT = 25  # further words of a section, those that tell it from others; all of them would double the file
 # Pages that are not searched: a mistake is found on the page of its topic, and a symptom at the bug desk.
 LEFT_OUT = re.compile(r"search|licences|field_guide/(\d\d_.*|symptoms/.*)")
 # What is not searched on a page: code, outputs, figures, formulas, boxes that are the same everywhere.
@@ -35,7 +38,13 @@ def collect(app: Sphinx, doctree: nodes.document) -> None:
     """Remember what can be found on a page, as soon as it is read."""
     page = app.env.docname
     if not LEFT_OUT.fullmatch(page):
-        app.env.metadata[page]["found"] = list(units(doctree, by_title_alone=page.startswith("field_guide/")))
+        also, found = dict(ALSO.get(page, {})), []
+        for anchor, title, terms, text in units(doctree, by_title_alone=page.startswith("field_guide/")):
+            more = also.pop(title if page == "glossary" else anchor, "")
+            found.append((anchor, title, f"{terms} {more}".strip(), text))
+        if also:
+            raise ValueError(f"search_words.toml names sections that {page} doesn't have: {', '.join(also)}")
+        app.env.metadata[page]["found"] = found
 
 
 def units(doctree: nodes.document, by_title_alone: bool = False) -> Iterator[Unit]:

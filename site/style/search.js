@@ -1,7 +1,7 @@
 // The site's search: sections, terms of the glossary, mistakes and names of the reference.
 import { form, words } from "./desk.js";
 
-const WEIGHTS = { title: 2, terms: 1.5, page: 0.7, begins: 1.1, words: 1 };
+const WEIGHTS = { title: 3, terms: 2, page: 0.4, begins: 1.1, words: 0.8 };
 // How much an entry counts beside another with the same words.
 const KINDS = { lessons: 1, glossary: 1, reference: 0.4, field_guide: 0.4 };
 const OTHERS = 0.8;
@@ -55,7 +55,7 @@ export function search(MiniSearch, pages) {
       prefix: (term) => term.length > 3,
       fuzzy: (term) => (term.length > 4 ? 1 : false),
       boostDocument: (id) => KINDS[all[id].kind] ?? OTHERS,
-      bm25: { k: 1.2, b: 0.3, d: 0 },
+      bm25: { k: 2, b: 0.1, d: 0 },
     },
   });
   index.addAll(all.map((entry, id) => ({ ...entry, id })));
