@@ -68,10 +68,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory, window: BrowserContext) -> I
     clone.servers.close()
 
 
-def low_contrasts(lesson: OpenLesson) -> list[tuple[str, str]]:
-    """Return the colours of verdicts, such as rgb(0, 0, 0), that stand out too little from their ground."""
-    pairs = [[[int(n) / 255 for n in re.findall(r"\d+", colour)[:3]] for colour in pair]
-             for pair in lesson.ask("verdictInks")]  # fmt: skip
+def low_contrasts(lesson: OpenLesson) -> list[list[list[float]]]:
+    """Return the colours of verdicts that stand out too little from their ground, each with its ground."""
+    pairs = [[[n / 255 for n in colour] for colour in pair] for pair in lesson.ask("verdictInks")]
     assert pairs
     return [pair for pair in pairs if colours.contrast(*pair) < 4.5]
 

@@ -1,7 +1,6 @@
 """Show which exercises are solved, lesson by lesson, and which one is next on the path."""
 
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from IPython.display import display
 
@@ -89,6 +88,7 @@ def _next(solved: set[str], lesson: int = 0) -> Shown:
     if not id:
         done = "You've solved the whole path."
         return Shown(done, done)
-    heading, file = f"{id} {exercise_titles()[id]}", notebook(int(id[:2])).name
-    link = f"{file}#{quote(heading.replace(' ', '-'))}"  # JupyterLab's anchor of the heading
-    return Shown(f"Next: {heading}, in {file}.", f"**Next:** [{heading}]({link})")
+    title, file = f"{id} {exercise_titles()[id]}", notebook(int(id[:2])).name
+    # JupyterLab finds a cell by its id even in a lesson that isn't open yet; it doesn't find a heading there.
+    link = f"{file}#cell-id=exercise-{id.replace('.', '-')}"
+    return Shown(f"Next: {title}, in {file}.", f"**Next:** [{title}]({link})")

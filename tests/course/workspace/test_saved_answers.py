@@ -1,12 +1,14 @@
 """A right answer is kept as text that runs by itself, and later lessons get it, judged anew."""
 
 import math
+import re
 
 import pytest
 import torch
 from torch import nn
 
 from transformer_course.exercises import exercise_titles, find
+from transformer_course.lessons import ROOT
 from transformer_course.workspace import atomic_files, progress, saved_answers
 
 RIGHT = """\
@@ -222,6 +224,13 @@ ALL, PATH = len(TITLES), exercise_titles(only_path=True)
 )
 def test_the_next_exercise_is_on_the_path(solved, id):
     assert progress.upcoming(solved) == id
+
+
+def test_the_link_to_the_next_exercise_leads_to_a_cell():
+    for id in PATH:
+        link = progress._next(set(PATH) - {id}).markdown
+        file, cell = re.search(r"\]\((.*)#cell-id=(.*)\)", link).groups()
+        assert f'"id": "{cell}"' in (ROOT / "notebooks" / file).read_text(encoding="utf-8")
 
 
 def test_at_the_end_of_a_lesson_its_first_exercise_is_next_if_none_is_solved():
