@@ -56,6 +56,10 @@ window.lesson = (() => {
     },
     ids: () => cells().map(cell => cell.model.id),
     count: id => countOf(cells().find(cell => cell.model.id === id)),
+    isInSight(id) {
+      const { top, bottom } = cells().find(cell => cell.model.id === id)?.node.getBoundingClientRect() ?? {};
+      return 0 < top && bottom < window.innerHeight;
+    },
     notRun: () => codeCells().filter(cell => countOf(cell) === null).map(cell => cell.model.id),
     errors: () =>
       codeCells().flatMap(cell =>

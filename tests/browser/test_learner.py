@@ -123,15 +123,19 @@ def test_the_first_lesson(clone: Clone) -> None:
         lesson.resize(width=1280)
         assert unreadable(lesson, smallest=0.75) == []
     lesson.save()
+    progress.get_by_role("link", name="01.1").click()  # opens its lesson, which is now the current one
+    lesson.page.wait_for_function("lesson.isReady() && lesson.isInSight('exercise-01-1')")
     lesson.close()
 
 
 def test_wrong_and_right_answers(clone: Clone) -> None:
     lesson = clone.open(THIRD)
     lesson.write("exercise-03-2", "def attention(query, key, value):\n    return query, key, value")
+    lesson.write("predict-hand", "# Your prediction: cat, isn't it?\nMost of the weight.")
     lesson.run_all()
     assert (lesson.ask("errors"), lesson.ask("notRun")) == ([], [])  # a wrong answer does not stop the lesson
     expect(lesson.cell("exercise-03-2-use")).to_contain_text("same as in By hand: True")
+    expect(lesson.cell("hand-loops")).to_contain_text("You predicted: cat, isn't it? Most of the weight.")
     for mistake, answer in WRONG.items():
         verdict = lesson.answer("03.2", answer)
         expect(verdict).to_contain_text(f"✗ 03.2 not yet: {mistake}.")
@@ -192,6 +196,7 @@ def test_a_newer_lesson_keeps_the_answer_and_marks_it(clone: Clone) -> None:
     note = copy[[cell["id"] for cell in copy].index("exercise-03-2") - 1]["id"]
     expect(lesson.cell(note)).to_contain_text("def attention(query, key, value, scale):")
     expect(lesson.cell("exercise-03-2")).to_contain_text("weights = scores.softmax(dim=-1)")
+    expect(lesson.cell("predict-hand")).to_contain_text("Most of the weight.")
     # A slider that has lost its kernel is a strip of pictures.
     strip = lesson.cell("see-slider")
     expect(strip.get_by_role("slider")).to_have_count(0)

@@ -114,6 +114,11 @@ def test_a_function(attempt, text):
     assert text in said(doubled, attempt)
 
 
+def test_a_beginners_error_comes_with_what_to_change():
+    verdict = judge(doubled, body("return torch.sqrt(4) * table"))
+    assert verdict.cure.endswith("Use `math.sqrt` for it.") and "not int" in verdict.lines[0]
+
+
 def test_only_rounding_is_forgiven_and_what_looks_alike_is_told_apart():
     assert judge(doubled, lambda table: 2 * table + 1e-10).state == CORRECT
     got, expected = re.search(r"is (\S+), expected (\S+);", said(doubled, lambda t: 2 * t + 1e-8)).groups()
