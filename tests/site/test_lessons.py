@@ -50,6 +50,11 @@ def test_every_cell_is_there_as_it_is_written(made: list[NotebookNode]) -> None:
         assert [f"{heading}\n\n{rest}", *others] == written
 
 
+def test_no_link_leads_to_a_cell_that_a_page_does_not_have(made: list[NotebookNode]) -> None:
+    assert "#cell-id=" in str(stored(0).cells)
+    assert not any("#cell-id=" in str(page.cells) for page in made)
+
+
 def unfold(text: str) -> str:
     """The text without the fold around its answer."""
     if not text.startswith(lessons.ANSWER):
