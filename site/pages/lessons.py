@@ -24,7 +24,6 @@ NO_ANSWER = re.compile(r"\*\*Predict\b|<details|#")
 NEW_MATTER = re.compile(NO_ANSWER.pattern + r"|\*\*(?!\d)")
 # What makes sense only where a learner works: the place for a prediction, and a lesson's progress.
 LEFT_OUT = re.compile(rf"{re.escape(PLACE)}|lesson\.progress\(\d")
-TO_A_CELL = re.compile(r"\[(.*?)\]\([^)]*#cell-id=[^)]*\)")  # a link that only JupyterLab can follow
 # What lives with a kernel, and what a page can say of it.
 LIVE = {
     "figures.head_explorer(": "In the notebook, you can type your own sentence here. On this site, use the "
@@ -121,8 +120,8 @@ def _to_the_guide(number: int, exercise: str) -> NotebookNode:
 def _shown(output: NotebookNode, cell: NotebookNode, number: int, pictures: Path) -> NotebookNode:
     """Return an output with its picture, if it is one, as a file with its size and its text."""
     data = output.get("data", {})
-    if "text/markdown" in data:
-        data["text/markdown"] = TO_A_CELL.sub(r"\1", data["text/markdown"])
+    if "#cell-id=" in data.get("text/markdown", ""):  # a learner's progress: its links need JupyterLab
+        del data["text/markdown"]
     if "image/png" not in data:
         return output
     about = output.metadata["image/png"]
