@@ -15,8 +15,11 @@ from matplotlib.figure import Figure
 
 from transformer_course.figures.png import mime_bundle
 from transformer_course.lessons import NAMES
-from transformer_course.workspace.name_error_hint import watch
+from transformer_course.workspace import name_error_hint, predictions
+from transformer_course.workspace.progress import progress
 from transformer_lab.pretrained_encoder import find_model
+
+__all__ = ["begin", "progress", "show_source"]
 
 STYLE = {
     "figure.dpi": 90,  # page pixels per inch; the stored picture has twice as many
@@ -52,7 +55,8 @@ def begin(number: int) -> None:
     _tell_if_the_model_is_missing()
     if shell is not None:
         _describe_figures(shell)
-        watch(shell)
+        name_error_hint.watch(shell)
+        predictions.watch(shell, number)
     plt.style.use(["default", "petroff10", STYLE])  # petroff10: distinguishable with any colour vision
 
 

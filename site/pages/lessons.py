@@ -14,6 +14,7 @@ from pages import links
 from pages.slider import slider
 from transformer_course.lessons import LESSONS, ROOT, first_cell, notebook
 from transformer_course.workspace import copies
+from transformer_course.workspace.predictions import PLACE
 
 # At the beginning of a line: below the title the word is explained, and not asked.
 PREDICTION = re.compile(r"^\*\*Predict\b", re.MULTILINE)
@@ -21,6 +22,8 @@ ANSWER = '<details class="answer"><summary>The result in words, and what it mean
 # The next question, an answer that is folded already, a heading; and the bold words that begin a new matter.
 NO_ANSWER = re.compile(r"\*\*Predict\b|<details|#")
 NEW_MATTER = re.compile(NO_ANSWER.pattern + r"|\*\*(?!\d)")
+# What makes sense only where a learner works: the place for a prediction, and a lesson's progress.
+LEFT_OUT = re.compile(rf"{re.escape(PLACE)}|lesson\.progress\(\d")
 # What lives with a kernel, and what a page can say of it.
 LIVE = {
     "figures.head_explorer(": "In the notebook, you can type your own sentence here. On this site, use the "
@@ -34,6 +37,7 @@ def page(number: int, pictures: Path) -> NotebookNode:
     pictures: a folder next to the pages' root, `_static/figures`, to which the page links.
     """
     lesson = deepcopy(nbformat.read(notebook(number), as_version=4))
+    lesson.cells = [cell for cell in lesson.cells if not LEFT_OUT.match(cell.source)]
     guess = folded = False
     for cell in lesson.cells:
         if cell.cell_type == "markdown":
@@ -120,6 +124,8 @@ def _to_the_guide(number: int, exercise: str) -> NotebookNode:
 def _shown(output: NotebookNode, cell: NotebookNode, number: int, pictures: Path) -> NotebookNode:
     """Return an output with its picture, if it is one, as a file with its size and its text."""
     data = output.get("data", {})
+    if "#cell-id=" in data.get("text/markdown", ""):  # a learner's progress: its links need JupyterLab
+        del data["text/markdown"]
     if "image/png" not in data:
         return output
     about = output.metadata["image/png"]

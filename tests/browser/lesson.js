@@ -25,6 +25,13 @@ window.lesson = (() => {
     }
   };
 
+  // What one sees of colours that are painted over each other.
+  const seen = (...colours) => {
+    const pen = new OffscreenCanvas(1, 1).getContext('2d');
+    for (pen.fillStyle of colours) pen.fillRect(0, 0, 1, 1);
+    return [...pen.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+  };
+
   // The colour of each piece of text in an element, and of the ground that it stands on.
   const inks = element =>
     [...element.querySelectorAll('*')]
@@ -32,7 +39,8 @@ window.lesson = (() => {
       .map(part => {
         let ground = part;
         while (getComputedStyle(ground).backgroundColor === 'rgba(0, 0, 0, 0)') ground = ground.parentElement;
-        return [getComputedStyle(part).color, getComputedStyle(ground).backgroundColor];
+        const { backgroundColor } = getComputedStyle(ground);
+        return [seen(backgroundColor, getComputedStyle(part).color), seen(backgroundColor)];
       });
 
   return {
@@ -50,6 +58,10 @@ window.lesson = (() => {
     },
     ids: () => cells().map(cell => cell.model.id),
     count: id => countOf(cells().find(cell => cell.model.id === id)),
+    isInSight(id) {
+      const { top, bottom } = cells().find(cell => cell.model.id === id)?.node.getBoundingClientRect() ?? {};
+      return 0 < top && bottom < window.innerHeight;
+    },
     notRun: () => codeCells().filter(cell => countOf(cell) === null).map(cell => cell.model.id),
     errors: () =>
       codeCells().flatMap(cell =>

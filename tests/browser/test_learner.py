@@ -18,7 +18,7 @@ from tests.browser.test_lessons import unreadable
 from tests.course.figures import colours
 from tests.gate import lint_notebooks
 from tests.gate.notebook_io import ROOT, Lesson
-from transformer_course.exercises import PARTS, exercise_ids, find
+from transformer_course.exercises import PARTS, exercise_titles, find
 
 FIRST = "00_start_here.ipynb"
 THIRD = "03_scaled_dot_product_attention.ipynb"
@@ -68,10 +68,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory, window: BrowserContext) -> I
     clone.servers.close()
 
 
-def low_contrasts(lesson: OpenLesson) -> list[tuple[str, str]]:
-    """Return the colours of verdicts, such as rgb(0, 0, 0), that stand out too little from their ground."""
-    pairs = [[[int(n) / 255 for n in re.findall(r"\d+", colour)[:3]] for colour in pair]
-             for pair in lesson.ask("verdictInks")]  # fmt: skip
+def low_contrasts(lesson: OpenLesson) -> list[list[list[float]]]:
+    """Return the colours of verdicts that stand out too little from their ground, each with its ground."""
+    pairs = [[[n / 255 for n in colour] for colour in pair] for pair in lesson.ask("verdictInks")]
     assert pairs
     return [pair for pair in pairs if colours.contrast(*pair) < 4.5]
 
@@ -97,8 +96,8 @@ def test_the_first_lesson(clone: Clone) -> None:
 
     lesson.run_all()
     assert lesson.ask("errors") == []
-    progress, count = lesson.cell("progress-figure"), len(exercise_ids())
-    expect(progress).to_contain_text(f"Solved: 0 of {count} exercises. Next: 00.1")
+    progress, count = lesson.cell("progress-figure"), len(exercise_titles(only_path=True))
+    expect(progress).to_contain_text(f"Solved: 0 of {count} exercises on the path")
     expect(lesson.answer("00.1", "d_head = 384 / 12")).to_contain_text(
         "✗ 00.1 not yet: float instead of int."
     )
@@ -116,7 +115,7 @@ def test_the_first_lesson(clone: Clone) -> None:
     expect(verdict).to_have_text("✓ 00.1 correct.")
     assert answer.read_text().endswith("d_head = 384 // 12\n")
     lesson.go_to_and_run("progress-figure")
-    expect(progress).to_contain_text(f"Solved: 1 of {count} exercises. Next: 01.1")
+    expect(progress).to_contain_text(f"Solved: 1 of {count} exercises on the path")
 
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         lesson.choose("Settings", "Theme", theme)
@@ -127,15 +126,19 @@ def test_the_first_lesson(clone: Clone) -> None:
         lesson.resize(width=1280)
         assert unreadable(lesson, smallest=0.75) == []
     lesson.save()
+    progress.get_by_role("link", name="01.1").click()  # opens its lesson, which is now the current one
+    lesson.page.wait_for_function("lesson.isReady() && lesson.isInSight('exercise-01-1')")
     lesson.close()
 
 
 def test_wrong_and_right_answers(clone: Clone) -> None:
     lesson = clone.open(THIRD)
     lesson.write("exercise-03-2", "def attention(query, key, value):\n    return query, key, value")
+    lesson.write("predict-hand", "# Your prediction: cat, isn't it?\nMost of the weight.")
     lesson.run_all()
     assert (lesson.ask("errors"), lesson.ask("notRun")) == ([], [])  # a wrong answer does not stop the lesson
     expect(lesson.cell("exercise-03-2-use")).to_contain_text("same as in By hand: True")
+    expect(lesson.cell("hand-loops")).to_contain_text("You predicted: cat, isn't it? Most of the weight.")
     for mistake, answer in WRONG.items():
         verdict = lesson.answer("03.2", answer)
         expect(verdict).to_contain_text(f"✗ 03.2 not yet: {mistake}.")
@@ -196,6 +199,7 @@ def test_a_newer_lesson_keeps_the_answer_and_marks_it(clone: Clone) -> None:
     note = copy[[cell["id"] for cell in copy].index("exercise-03-2") - 1]["id"]
     expect(lesson.cell(note)).to_contain_text("def attention(query, key, value, scale):")
     expect(lesson.cell("exercise-03-2")).to_contain_text("weights = scores.softmax(dim=-1)")
+    expect(lesson.cell("predict-hand")).to_contain_text("Most of the weight.")
     # A slider that has lost its kernel is a strip of pictures.
     strip = lesson.cell("see-slider")
     expect(strip.get_by_role("slider")).to_have_count(0)

@@ -9,10 +9,11 @@ from tests.gate.comparison import differences
 from tests.gate.notebook_io import WORDS, Lesson, code_cells
 from transformer_course.lessons import ROOT
 from transformer_course.workspace.copies import KEY
+from transformer_course.workspace.predictions import SHOWN
 
 OURS = "the course's cell"  # key in a cell's metadata
-# Verdicts and the number of solved exercises depend on the learner, so they may differ.
-PERSONAL = re.compile(r"[✓○✗]+ \d\d\.\d+ |Solved: \d+ of ")
+# Verdicts, the number of solved exercises and predictions depend on the learner, so they may differ.
+PERSONAL = re.compile(rf"[✓○✗]+ \d\d\.\d+ |Solved: \d+ of |{SHOWN}")
 
 
 def is_copy(notebook: NotebookNode) -> bool:

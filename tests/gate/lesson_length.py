@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from nbformat import NotebookNode
 
-from tests.gate.notebook_io import Lesson
+from tests.gate.notebook_io import Lesson, is_personal
 from tests.gate.solve_exercises import exercises_in
 from transformer_course.checker import Exercise
 from transformer_course.exercises import find
@@ -47,11 +47,14 @@ def parts(lesson: Lesson) -> tuple[list[NotebookNode], list[NotebookNode]]:
 
 
 def minutes(cells: list[NotebookNode]) -> int:
-    """Return how many minutes these cells take, exercises included; hints and solutions are not counted."""
+    """Return how many minutes these cells take, exercises included.
+
+    Hints and solutions are not counted, nor what is personal.
+    """
     prose = [
         cell.source for cell in cells if cell.cell_type == "markdown" and not cell.id.startswith("help-")
     ]
-    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    code = [cell.source for cell in cells if cell.cell_type == "code" and not is_personal(cell)]
     words = sum(len(text.split()) for text in prose)
     lines = sum(1 for text in code for line in text.splitlines() if line.strip())
     predictions = sum(text.count("**Predict.") for text in prose)

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from nbformat import NotebookNode
 
@@ -13,6 +14,7 @@ from tests.gate.solution_leak import nothing_asked_stands_above
 from tests.gate.solve_exercises import exercises_in, tagged
 from transformer_course.exercises import exercise_cells, exercise_titles
 from transformer_course.lessons import first_cell
+from transformer_course.workspace.predictions import PLACE
 
 Rule = Callable[[Lesson], Iterator[str]]
 
@@ -200,6 +202,17 @@ def keeps_to_its_path(lesson: Lesson) -> Iterator[str]:
         yield from nothing_asked_stands_above(lesson)
 
 
+def has_room_for_the_learner(lesson: Lesson) -> Iterator[str]:
+    """A prediction has a place to be written down, and a path ends with the learner's progress."""
+    number = int(lesson.path.name[:2])
+    for cell, after in pairwise(lesson.notebook.cells):
+        asks = cell.cell_type == "markdown" and re.search(r"^\*\*Predict\b", cell.source, re.MULTILINE)
+        if asks and after.cell_type == "code" and after.source != PLACE:
+            yield f"{after.id} comes after a **Predict**: put a code cell `{PLACE}` between them"
+        if after.source.startswith(lesson_length.DEEPER) and cell.source != f"lesson.progress({number})":
+            yield f"{after.id}: before it, put a code cell `lesson.progress({number})`"
+
+
 def _headings(notebook: NotebookNode) -> Iterator[tuple[int, str]]:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -215,6 +228,9 @@ def exercises_are_whole(lesson: Lesson) -> Iterator[str]:
         yield f"its exercises are {', '.join(names)}; its guide has, in this order, {', '.join(guide)}"
     elif names != (in_order := [f"{lesson.path.name[:2]}.{place}" for place in range(1, len(names) + 1)]):
         yield f"its exercises are {', '.join(names)}; number them as they appear: {', '.join(in_order)}"
+    on_path = [name for name in exercise_titles(only_path=True) if name in names]
+    if exercises_in(lesson_length.parts(lesson)[0]) != on_path:
+        yield f"its guide has {', '.join(on_path)} on the path: move the guide's line `# Deeper`"
     for i, cell in enumerate(cells):
         name = tagged(cell, "exercise")
         if name in known:
@@ -250,6 +266,7 @@ ALL: tuple[Rule, ...] = (
     begins_by_its_number,
     has_the_headings,
     keeps_to_its_path,
+    has_room_for_the_learner,
     exercises_are_whole,
     numbers_have_a_source,
 )

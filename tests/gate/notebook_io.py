@@ -12,6 +12,8 @@ import nbformat
 from ipykernel.ipkernel import IPythonKernel
 from nbformat import NotebookNode
 
+from transformer_course.workspace.predictions import PLACE
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
@@ -57,6 +59,11 @@ class Lesson:
 def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
     """Return the code cells, in order."""
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def is_personal(cell: NotebookNode) -> bool:
+    """Whether a cell is a place for a prediction, or shows the learner's progress: nothing in it is read."""
+    return cell.source.startswith((PLACE, "lesson.progress("))
 
 
 def tags(cell: NotebookNode) -> list[str]:

@@ -17,7 +17,7 @@ from itertools import permutations
 
 from nbformat import NotebookNode
 
-from tests.gate.notebook_io import NOTEBOOKS, PICTURE, ROOT, Lesson, without_pictures
+from tests.gate.notebook_io import NOTEBOOKS, PICTURE, ROOT, Lesson, is_personal, without_pictures
 from transformer_course.exercises import exercise_titles
 
 NEAR = 3  # cells before and after
@@ -45,7 +45,8 @@ NO_NUMBERS = re.compile(  # links, references, lessons (in the glossary, at the 
 
 def numbers_have_a_source(lesson: Lesson) -> Iterator[str]:
     """Yield each number without a source, and each unused entry of `numbers.toml`."""
-    cells, sources = lesson.notebook.cells, SOURCES.get(lesson.path.name[:2], {})
+    sources = SOURCES.get(lesson.path.name[:2], {})
+    cells = [cell for cell in lesson.notebook.cells if not is_personal(cell)]
     printed = [_printed(cell) for cell in cells]
     of_cell = {cell.id: numbers for cell, numbers in zip(cells, printed, strict=True)}
     everywhere, used, heading = set().union(*printed), set(), ""

@@ -19,6 +19,7 @@ from tests.gate import lesson_length, lint_notebooks
 from tests.gate.notebook_io import LESSONS, PAGE, PICTURE, Lesson, as_text, code_cells
 from transformer_course.exercises import exercise_cells, find
 from transformer_course.lessons import first_cell
+from transformer_course.workspace.predictions import PLACE
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
@@ -51,6 +52,9 @@ def made_up_lesson() -> NotebookNode:
         new_markdown_cell(EXERCISE.help, id="help-03-1"),
         new_code_cell("line\n\n" * 9 + "line\n" * 7, id="code"),
         *sections[4:],
+        new_markdown_cell("**Predict.** How many?", id="question"),
+        new_code_cell(PLACE, id="predict-question"),
+        new_code_cell("lesson.progress(3)", id="progress"),
         new_markdown_cell(DEEPER, id="deeper"),
         new_code_cell("line\n" * 21, id="more"),
         new_markdown_cell("### Less\n\n*Good for:* me. *1 minute.*", id="less"),
@@ -78,7 +82,7 @@ def _other_page(output: NotebookNode) -> NotebookNode:
 @pytest.fixture(autouse=True)
 def a_guide_of_one_exercise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "path" not in request.fixturenames:  # the made-up lesson
-        monkeypatch.setattr(lint_notebooks, "exercise_titles", lambda: {"03.1": "", "04.1": ""})
+        monkeypatch.setattr(lint_notebooks, "exercise_titles", lambda **_: {"03.1": "", "04.1": ""})
 
 
 def complaints_about(notebook: NotebookNode, text: str = "") -> list[str]:
@@ -167,6 +171,9 @@ FAULTS = {
     "stale number": (_told("section-1", "Predict", ".17"), "has .17"),
     "other minutes": (_told("title", "15 minutes", "20 minutes"), "about 15 minutes, got 20"),
     "no minutes": (_told("title", "15 minutes", "long"), "about 15 minutes, got nothing"),
+    "exercise in Deeper": (_told("exercise-task", "### 03.1", "## Deeper\n\n### 03.1"), "line `# Deeper`"),
+    "no place": (_set("predict-question", source="answer()"), "predict-question comes after a **Predict**"),
+    "no progress": (_set("progress", source="lesson.progress(4)"), "put a code cell `lesson.progress(3)`"),
     "deeper minutes": (_told("deeper", "2 minutes", "9 minutes"), "*2 minutes.*, got 9"),
     "no use": (_told("deeper", "*2 minutes.*", ""), "*Good for:* … *2 minutes.*, got nothing"),
 }
@@ -217,7 +224,7 @@ def test_minutes_are_counted_from_words_lines_predictions_and_exercises_and_writ
     notebook = made_up_lesson()
     on_path, deeper = lesson_length.parts(Lesson(Path("03_doubling.ipynb"), "", notebook))
     solution = 1 + 2 + 2  # thinking, one level of difficulty, and the lines of 03.1 below the `def`
-    assert lesson_length.minutes(on_path) == round(731 / 180 + 31 / 10 + 2 + solution)
+    assert lesson_length.minutes(on_path) == round(734 / 180 + 31 / 10 + 2 * 2 + solution)
     assert lesson_length.minutes(deeper) == round(17 / 180 + 21 / 10)
     for name, minutes in {"title": "15", "deeper": "2"}.items():
         _told(name, f"{minutes} minutes", "0 minutes")(notebook)

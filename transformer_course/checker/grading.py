@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from transformer_course.checker import invariants, messages, mistake_pairs, precision, robustness, source
+from transformer_course.checker import (
+    error_cures,
+    invariants,
+    messages,
+    mistake_pairs,
+    precision,
+    robustness,
+    source,
+)
 from transformer_course.checker.compare import VALUE, Difference
 from transformer_course.checker.exercise_types import Exercise, Mistake, ValueExercise
 from transformer_course.checker.parameters import ParameterMismatch
@@ -83,13 +91,13 @@ def _unknown(
 
     It names a pair of mistakes, a violated invariant, or the first difference.
     """
-    printed = outcomes[i].printed
+    printed, error = outcomes[i].printed, outcomes[i].error
     slips = _besides_float32(exercise, attempt, outcomes) if problem.name == VALUE else []
     if slips == [precision.FLOAT32]:
         lines = [precision.FLOAT32.effect, *messages.where(exercise, i)]
         return Verdict.not_yet(exercise.id, precision.NAME, lines, printed, precision.FLOAT32.cure)
-    pair = slips or (None if outcomes[i].error else mistake_pairs.explanation(exercise, outcomes))
-    cure = " ".join(mistake.cure for mistake in pair or ())
+    pair = slips or (None if error else mistake_pairs.explanation(exercise, outcomes))
+    cure = error_cures.cure(error) if error else " ".join(mistake.cure for mistake in pair or ())
     if pair and (slips or not mistake_pairs.are_counts(outcomes)):
         name = " + ".join(mistake.name for mistake in pair)
         lines = ["Your answer contains two mistakes:"]

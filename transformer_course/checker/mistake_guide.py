@@ -13,6 +13,8 @@ Because a change is an edit of the solution's text, go through the changes when 
       - drop `/ math.sqrt(d_head)`
       - `query @ key.mT`
 
+The exercises below the line `# Deeper` are in the lesson's *Deeper*, after its path.
+
 A line that begins with `=` is a change after which the solution is still correct. Every mistake is looked for
 in solutions that are written this way, too.
 
@@ -52,6 +54,7 @@ from transformer_course.checker import source
 from transformer_course.checker.exercise_types import Exercise, Mistake
 
 COMMON = {"F": F, "Tensor": Tensor, "itertools": itertools, "math": math, "nn": nn, "np": np, "torch": torch}
+DEEPER = "# Deeper"
 HEADING = re.compile(r"## (\S+) (.*)")
 MISTAKE = re.compile(r"- \*\*(.+?)\.\*\*(?: (.*?))?(?: \*\*Cure\.\*\* (.*))?")
 BREAK = " ⏎ "
@@ -154,7 +157,7 @@ def read(text: str) -> dict[str, Section]:
                 section.hints.append(line[2:])
             elif section.title and not section.entries and line.startswith("= "):
                 section.other_ways += _answers(line[2:])
-            elif section.title or section.entries:
+            elif line != DEEPER and (section.title or section.entries):
                 raise ValueError(
                     "a line must be `> a hint`, `= another right way`, `- **name.** text`, or "
                     f"`  - a change` beneath, got {line!r}"

@@ -10,9 +10,10 @@ from transformer_course.checker.compare import shorten
 
 CORRECT, NOT_ATTEMPTED, NOT_YET = "correct", "not attempted", "not yet"
 SYMBOLS = {CORRECT: "✓", NOT_ATTEMPTED: "○", NOT_YET: "✗"}
-# The box sets its own background, so that it is readable in a light and in a dark theme.
-BACKGROUND, INK = "#ffffff", "#1f2328"
-COLOURS = {CORRECT: "#116329", NOT_ATTEMPTED: "#57606a", NOT_YET: "#a40e26"}
+# Text and background are the theme's. A state's colour is mixed with the text's, so that it's dark in a light
+# theme and light in a dark one.
+COLOURS = {CORRECT: "#1a7f37", NOT_ATTEMPTED: "#6e7781", NOT_YET: "#cf222e"}
+PLAIN = "color:inherit;background:none"
 FALLBACK = "The cells below use the reference solution."
 PRINTED = "Your code printed:"
 FOLD = "What to change"
@@ -58,34 +59,27 @@ class Verdict:
         return _without_addresses("\n".join([self.headline, *self.lines, *printed, *folded]))
 
     def _repr_html_(self) -> str:
-        colour = COLOURS[self.state]
-        paragraphs = [_paragraph(f"<b>{_to_html(self.headline)}</b>", colour)]
-        paragraphs += [_paragraph(_to_html(line), INK) for line in self.lines]
+        colour = f"color:color-mix(in srgb, {COLOURS[self.state]} 60%, currentColor)"
+        paragraphs = [_paragraph(f'<b style="{colour}">{_to_html(self.headline)}</b>')]
+        paragraphs += [_paragraph(_to_html(line)) for line in self.lines]
         if self.printed:
             text = _without_addresses("\n".join(_excerpt(self.printed)))
-            paragraphs.append(_paragraph(PRINTED, INK))
-            paragraphs.append(f'<pre style="{_style(INK)}">{html.escape(text)}</pre>')
+            paragraphs.append(_paragraph(PRINTED))
+            paragraphs.append(f'<pre style="margin:0;{PLAIN}">{html.escape(text)}</pre>')
         if self.cure:
-            fold = f'<summary style="{_style(colour)};cursor:pointer">{FOLD}</summary>'
-            paragraphs.append(f"<details>{fold}{_paragraph(_to_html(self.cure), INK)}</details>")
-        box = (
-            f"background:{BACKGROUND};color:{INK};border-left:5px solid {colour};"
-            "padding:.4em .9em;max-width:60em;line-height:1.5"
-        )
+            fold = f'<summary style="{colour};cursor:pointer">{FOLD}</summary>'
+            paragraphs.append(f"<details>{fold}{_paragraph(_to_html(self.cure))}</details>")
+        box = f"border-left:5px solid {COLOURS[self.state]};padding:.4em .9em;max-width:60em;line-height:1.5"
         return f'<div role="status" style="{box}">{"".join(paragraphs)}</div>'
 
 
-def _paragraph(content: str, colour: str) -> str:
-    return f'<p style="{_style(colour)}">{content}</p>'
-
-
-def _style(colour: str) -> str:
-    return f"margin:0;color:{colour};background:{BACKGROUND}"
+def _paragraph(content: str) -> str:
+    return f'<p style="margin:0">{content}</p>'
 
 
 def _to_html(text: str) -> str:
     """The text escaped for HTML, with `code` marked up."""
-    code = f'<code style="color:inherit;background:{BACKGROUND};padding:0">\\1</code>'
+    code = f'<code style="{PLAIN};padding:0">\\1</code>'
     return re.sub(r"`([^`]+)`", code, html.escape(_without_addresses(text)))
 
 

@@ -211,10 +211,15 @@ def exercise_ids() -> list[str]:
     return [id for lesson in range(len(NAMES)) for id in _exercises(lesson)]
 
 
-def exercise_titles() -> dict[str, str]:
-    """The titles of all exercises by their ids, from the field guides: no exercise is imported."""
+@cache
+def exercise_titles(*, only_path: bool = False) -> dict[str, str]:
+    """The titles of all exercises by their ids, from the field guides: no exercise is imported.
+
+    only_path: leave out the exercises in *Deeper*
+    """
     guides = [Path(__file__).with_name(f"{name}.md") for name in NAMES]
     texts = [guide.read_text(encoding="utf-8") for guide in guides if guide.exists()]
+    texts = [text.partition(f"\n{mistake_guide.DEEPER}\n")[0] for text in texts] if only_path else texts
     headings = re.compile(r"^## (\d\d\.\d+) (.*)$", re.MULTILINE)
     return {id: title for text in texts for id, title in headings.findall(text)}
 

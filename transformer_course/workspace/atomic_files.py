@@ -34,6 +34,19 @@ def write(path: Path, data: bytes) -> None:
         unfinished.unlink(missing_ok=True)
 
 
+def replace(path: Path, data: bytes) -> None:
+    """Write a file; if it has another content, that is moved to the folder `before` next to it.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    if path.exists():
+        if path.read_bytes() == data:
+            return
+        set_aside(path)
+    write(path, data)
+
+
 def remove_unfinished(folder: Path) -> None:
     """Remove the partial files that an interrupted process has left."""
     with suppress(OSError):

@@ -28,12 +28,8 @@ def save(exercise_id: str, title: str, name: str, cells: Sequence[str]) -> None:
         OSError: the file cannot be written.
     """
     text = self_contained(name, cells)
-    path, data = answer_file(exercise_id), f"# {exercise_id} {title}\n{text}".encode()
-    if not text or (path.exists() and path.read_bytes() == data):
-        return
-    if path.exists():
-        atomic_files.set_aside(path)
-    atomic_files.write(path, data)
+    if text:
+        atomic_files.replace(answer_file(exercise_id), f"# {exercise_id} {title}\n{text}".encode())
 
 
 def solved() -> set[str]:

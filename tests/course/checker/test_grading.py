@@ -25,7 +25,7 @@ from transformer_course import exercises
 from transformer_course.checker import exercise, judge, sandbox, source, time_limit
 from transformer_course.checker.exercise_types import Mistake, ValueExercise
 from transformer_course.checker.source import run
-from transformer_course.checker.verdict import BACKGROUND, CORRECT, Verdict
+from transformer_course.checker.verdict import COLOURS, CORRECT, NOT_YET, Verdict
 from transformer_course.exercises import check
 from transformer_lab import causal_mask
 
@@ -112,6 +112,11 @@ def raising(error):
 )
 def test_a_function(attempt, text):
     assert text in said(doubled, attempt)
+
+
+def test_a_beginners_error_comes_with_what_to_change():
+    verdict = judge(doubled, body("return torch.sqrt(4) * table"))
+    assert verdict.cure.endswith("Use `math.sqrt` for it.") and "not int" in verdict.lines[0]
 
 
 def test_only_rounding_is_forgiven_and_what_looks_alike_is_told_apart():
@@ -487,10 +492,9 @@ def test_outside_a_notebook_the_verdict_is_printed(monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("✗ 00.1 not yet: wrong value.\n`d_head` is 30, too small.\n")
 
 
-def test_the_box_holds_the_same_text_on_a_background_of_its_own_and_nothing_of_it_is_markup():
+def test_the_box_holds_the_same_text_in_the_themes_colours_and_nothing_of_it_is_markup():
     verdict = Verdict.not_yet("03.2", "<b>", ["`a < b` & <script>"], printed="<i>")
-    styles = re.findall(r"<(?:p|pre|code|div)( .*?)>", verdict._repr_html_())
-    assert len(styles) == 7 and all(f"background:{BACKGROUND}" in style for style in styles)
+    assert set(re.findall(r"#\w+|(?<=background:)\w+", verdict._repr_html_())) == {COLOURS[NOT_YET], "none"}
     text = re.sub(r"<[^>]+>", "", verdict._repr_html_())
     lines = [verdict.headline, *verdict.lines, "Your code printed:", "<i>"]
     assert html.unescape(text) == "".join(lines).replace("`", "")

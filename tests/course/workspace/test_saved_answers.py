@@ -1,13 +1,14 @@
 """A right answer is kept as text that runs by itself, and later lessons get it, judged anew."""
 
 import math
+import re
 
 import pytest
 import torch
 from torch import nn
 
 from transformer_course.exercises import exercise_titles, find
-from transformer_course.lessons import NAMES
+from transformer_course.lessons import ROOT
 from transformer_course.workspace import atomic_files, progress, saved_answers
 
 RIGHT = """\
@@ -208,29 +209,43 @@ def test_a_number_and_a_module_can_be_kept_and_taken_up(notebook):
 # --- progress ------------------------------------------------------------------------------------------
 
 TITLES = exercise_titles()
-ALL = len(TITLES)
-LAST = {id for id in TITLES if id[:2] == f"{len(NAMES) - 1:02}"}  # those of the last lesson
+ALL, PATH = len(TITLES), exercise_titles(only_path=True)
 
 
 @pytest.mark.parametrize(
-    ("solved", "words"),
+    ("solved", "id"),
     [
-        ({"03.1", "03.3"}, "Next: 03.2 "),
-        (LAST, "Next: 00.1 "),
-        ({"02.1", "02.2", "02.3"}, "Next: 02.4 "),  # 02.5 comes after the summary
-        (set(TITLES), "All of them."),
+        ({"03.1", "03.3"}, "03.4"),  # not 03.2, which was skipped
+        ({"03.1", "03.2", "03.3", "03.4", "03.5"}, "04.1"),  # 03.6 is in Deeper
+        ({"03.7"}, "00.1"),
+        (set(PATH) - {"02.4"}, "02.4"),
+        (set(PATH), ""),
     ],
 )
-def test_progress_summary(solved, words):
-    assert progress.summary(TITLES, solved).startswith(f"Solved: {len(solved)} of {ALL} exercises. {words}")
+def test_the_next_exercise_is_on_the_path(solved, id):
+    assert progress.upcoming(solved) == id
+
+
+def test_the_link_to_the_next_exercise_leads_to_a_cell():
+    for id in PATH:
+        link = progress._next(set(PATH) - {id}).markdown
+        file, cell = re.search(r"\]\((.*)#cell-id=(.*)\)", link).groups()
+        assert f'"id": "{cell}"' in (ROOT / "notebooks" / file).read_text(encoding="utf-8")
+
+
+def test_at_the_end_of_a_lesson_its_first_exercise_is_next_if_none_is_solved():
+    assert progress.upcoming(set(), lesson=12) == "12.1" and progress.upcoming({"00.1"}, lesson=12) == "01.1"
 
 
 def test_progress_counts_what_is_saved_in_the_learners_folder_alone(notebook, monkeypatch):
-    show = "from transformer_course.workspace.progress import progress\nprogress()"
+    show = "from transformer_course.workspace.progress import progress\nprogress({})"
     notebook.run(*CELLS, CHECK)
     saved_answers.answer_file("99.9").write_text("")
-    said = notebook.run(show)
-    assert said.startswith(f"Solved: 1 of {ALL}") and said.count("■") == 1 and said.count("□") == ALL - 1
-    assert "1 of 8" in next(line for line in said.splitlines() if "■" in line)
+    said = notebook.run(show.format(""))
+    assert said.startswith(f"Solved: 1 of {len(PATH)} exercises on the path, and 0 of {ALL - len(PATH)} in")
+    assert said.count("■") == 1 and said.count("□") == ALL - 1
+    assert "□■□□□ 1 of 5" in next(line for line in said.splitlines() if "■" in line)
+    said = notebook.run(show.format(3))
+    assert "1 of 5 exercises on this lesson's path □■□□□, and 0 of 3 in Deeper □□□.\nNext: 03.3 " in said
     monkeypatch.setattr(atomic_files, "IN_WORKSPACE", False)
-    assert notebook.run(show).startswith(f"Solved: 0 of {ALL}")
+    assert notebook.run(show.format("")).startswith(f"Solved: 0 of {len(PATH)}")
