@@ -1,19 +1,11 @@
 const { tokens, heads, layer, head, colours, more } = JSON.parse(this.dataset.explorer);
-this.onload = null;
-const make = (tag, options, ...inside) => {
-  const { style, ...rest } = options;
-  const made = Object.assign(document.createElement(tag), rest);
-  made.style = style ?? '';
-  made.append(...inside);
-  return made;
-};
 const n = tokens.length;
 const colour = (weight) => colours[Math.round((weight * (colours.length - 1)) / 100)];
 const chooser = make('select', { style: 'font: inherit' });
 heads.forEach((_, place) => chooser.append(make('option', { textContent: place })));
 const tiles = make('div', { style: 'display: flex; flex-wrap: wrap; gap: 6px; max-width: 30em; margin: 6px 0' });
 const words = make('p', { role: 'status' });
-const paper = 'background: white; color: black; border-collapse: collapse; font-size: 11px; width: auto; margin: 0';
+const paper = 'background: white; color: black; border-collapse: collapse; font-size: 12px; width: auto; margin: 0';
 const map = make('table', { style: paper });
 const small = (weights, place) => {
   const picture = make('canvas', { width: n, height: n, style: 'width: 60px; height: 60px; image-rendering: pixelated' });
@@ -53,6 +45,4 @@ const turn = (chosen) => {
 chooser.value = layer;
 chooser.onchange = () => turn(0);
 turn(head);
-const box = make('div', {}, make('label', {}, 'layer ', chooser), tiles, words, make('div', { style: 'overflow-x: auto' }, map));
-box.dataset.lmSuppressShortcuts = 'true'; // in JupyterLab, keys would go to the notebook
-this.replaceWith(box);
+replaceBy(make('div', {}, make('label', {}, 'layer ', chooser), tiles, words, make('div', { style: 'overflow-x: auto' }, map)));

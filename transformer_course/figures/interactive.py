@@ -17,7 +17,7 @@ def interactive(picture: str, name: str, data: object) -> str:
     Where scripts do not run, for example on a code host or in a notebook that is not trusted, a sanitiser
     drops these two attributes, and one plain <img> remains.
     """
-    script = (SCRIPTS / f"{name}.js").read_text(encoding="utf-8")
+    script = "".join((SCRIPTS / f"{part}.js").read_text("utf-8") for part in ("interactive", name))
     values = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return f'{picture.removesuffix(">")} data-{name}="{escape(values)}" onload="{escape(script)}">'
 
