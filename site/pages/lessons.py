@@ -11,7 +11,6 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 
 from pages import links
-from pages.slider import slider
 from transformer_course.lessons import LESSONS, ROOT, first_cell, notebook
 from transformer_course.workspace import copies
 from transformer_course.workspace.predictions import PLACE
@@ -24,6 +23,8 @@ NO_ANSWER = re.compile(r"\*\*Predict\b|<details|#")
 NEW_MATTER = re.compile(NO_ANSWER.pattern + r"|\*\*(?!\d)")
 # What makes sense only where a learner works: the place for a prediction, and a lesson's progress.
 LEFT_OUT = re.compile(rf"{re.escape(PLACE)}|lesson\.progress\(\d")
+EMBEDDED = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]*)")
+SOURCE = re.compile(r'src="([^"]*)"')
 # What lives with a kernel, and what a page can say of it.
 LIVE = {
     "figures.head_explorer(": "In the notebook, you can type your own sentence here. On this site, use the "
@@ -128,21 +129,17 @@ def _shown(output: NotebookNode, cell: NotebookNode, number: int, pictures: Path
         del data["text/markdown"]
     if "image/png" not in data:
         return output
-    about = output.metadata["image/png"]
 
-    def address(png: str) -> str:
+    def address(png: re.Match) -> str:
         name = f"{number:02}-{cell.id}"
         file = pictures / f"{name}-{sum(1 for _ in pictures.glob(f'{name}-*')) + 1}.png"
-        file.write_bytes(base64.b64decode(png))
+        file.write_bytes(base64.b64decode(png[1]))
         return f"../_static/figures/{file.name}"
 
-    alt, size = html.escape(about["alt"]), f'width="{about["width"]}" height="{about["height"]}"'
-    source = address(data["image/png"])  # also alone, as large as it is: a phone shows little of it
-    shown = f'<a href="{source}"><img src="{source}" alt="{alt}" {size} loading="lazy"></a>'
-    if stops := about.get("stops"):  # a strip is what is left of a slider where no script runs
-        sources = [address(frame["png"]) for frame in stops["frames"]]
-        moving = slider(stops["name"], stops["frames"], sources, stops["first"])
-        shown = f"{moving}<noscript>{shown}</noscript>"
+    shown = EMBEDDED.sub(address, data["text/html"])
+    shown = shown.replace("<img ", f'<img height="{output.metadata["image/png"]["height"]}" loading="lazy" ')
+    if "onload=" not in shown:  # a picture that nothing replaces is also alone: a phone shows little of it
+        shown = f'<a href="{SOURCE.search(shown)[1]}">{shown}</a>'
     captions = [f"<figcaption>{words}</figcaption>" for call, words in LIVE.items() if call in cell.source]
     return _html(
         f'<figure class="drawn">{shown}{"".join(captions)}'

@@ -10,11 +10,8 @@ for (const expander of document.querySelectorAll(".bd-sidenav summary")) {
   expander.setAttribute("aria-label", `Pages of: ${pages}`);
 }
 
-// The pictures of a slider are loaded when somebody is about to move it.
-for (const slider of document.querySelectorAll(".stops")) {
-  const load = () => slider.querySelectorAll("img").forEach((frame) => (frame.loading = "eager"));
-  for (const event of ["pointerover", "focusin"]) slider.addEventListener(event, load, { once: true });
-}
+// The still picture of a slider is replaced at once, and not first when it has been loaded.
+for (const still of document.querySelectorAll("img[data-slider], img[data-explorer]")) still.onload?.();
 
 // On a phone a picture is small: the one that a slider shows can be opened alone, as other pictures can.
 for (const slider of document.querySelectorAll("figure.drawn .stops")) {

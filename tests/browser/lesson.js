@@ -76,7 +76,6 @@ window.lesson = (() => {
           cell: cell.model.id,
           alt: image.alt,
           source: image.src,
-          live: Boolean(image.closest('.jupyter-widgets, .stops')),
           size: image.naturalWidth,
           shown: image.getBoundingClientRect().width,
           room: image.closest('.jp-OutputArea-output').clientWidth,

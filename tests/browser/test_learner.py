@@ -161,20 +161,35 @@ def test_wrong_and_right_answers(clone: Clone) -> None:
     expect(solution).to_contain_text("def attention(query, key, value):")
     assert solution.locator("span").count() > 10  # coloured as code
 
-    slider = lesson.cell("see-slider")
-    picture = slider.locator(".widget-html img").first
-    before = picture.get_attribute("src")
-    expect(slider.locator(".widget-readout")).to_have_text("0.25")
-    slider.get_by_role("slider").press("ArrowRight")
-    expect(slider.locator(".widget-readout")).to_have_text("0.5")
-    expect(picture).to_have_attribute("alt", re.compile("temperature = 0\\.5”"))
-    expect(picture).not_to_have_attribute("src", before)
+    moves_as_one_picture(lesson, "0.25", "0.5")
+    slider = lesson.cell("see-slider").get_by_role("slider")
+    slider.press("Shift+Enter")  # still runs the cell
+    expect(slider).to_have_attribute("aria-valuetext", "0.25")
 
     expect(lesson.answer("03.2", RIGHT)).to_have_text("✓ 03.2 correct.")
     lesson.restart()
     expect(lesson.cell("check-03-2").get_by_role("status")).to_have_text("✓ 03.2 correct.")
     lesson.save()
     lesson.close()
+    lesson = clone.open(THIRD)  # with a new kernel, which has run nothing
+    moves_as_one_picture(lesson, "0.25", "0.5")
+    expect(lesson.page.get_by_text("Error displaying")).to_have_count(0)
+    lesson.close()
+
+
+def moves_as_one_picture(lesson: OpenLesson, first: str, second: str) -> None:
+    """Check that there is one picture, and that it moves with the keyboard, as the slider says."""
+    cell = lesson.cell("see-slider")
+    slider, picture = cell.get_by_label("temperature"), cell.locator("img")
+    expect(slider).to_be_enabled()  # at first, the other pictures follow
+    expect(picture).to_have_count(1)
+    expect(slider).to_have_attribute("aria-valuetext", first)
+    before = picture.get_attribute("src")
+    slider.press("ArrowRight")
+    expect(slider).to_have_attribute("aria-valuetext", second)
+    expect(slider).to_be_focused()  # JupyterLab would go to the next heading
+    expect(picture).to_have_attribute("alt", re.compile(f"temperature = {re.escape(second)}”"))
+    expect(picture).not_to_have_attribute("src", before)
 
 
 def test_a_newer_lesson_keeps_the_answer_and_marks_it(clone: Clone) -> None:
@@ -200,7 +215,7 @@ def test_a_newer_lesson_keeps_the_answer_and_marks_it(clone: Clone) -> None:
     expect(lesson.cell(note)).to_contain_text("def attention(query, key, value, scale):")
     expect(lesson.cell("exercise-03-2")).to_contain_text("weights = scores.softmax(dim=-1)")
     expect(lesson.cell("predict-hand")).to_contain_text("Most of the weight.")
-    # A slider that has lost its kernel is a strip of pictures.
+    # The file was written by another program, so JupyterLab runs no script in it: a plain strip of pictures.
     strip = lesson.cell("see-slider")
     expect(strip.get_by_role("slider")).to_have_count(0)
     expect(strip.locator("img")).to_have_count(1)

@@ -1,4 +1,4 @@
-"""Lessons can be read in JupyterLab, in a wide and a narrow window; widgets work; faults are found."""
+"""Lessons can be read in JupyterLab, in a wide and a narrow window; the explorer works; faults are found."""
 
 import re
 import sys
@@ -90,43 +90,22 @@ encoder, tokenizer = load_minilm()
 figures.head_explorer(
     lambda text: attention_maps(encoder, tokenizer, text),
     "The old cat met the young cat.", strip=[(2, 9), (0, 2)], title="Two heads")"""
-BUTTON = """\
-lengths = [128, 256, 512, 1024, 2048, 4096, 8192]
-figures.measured(
-    "beside", lambda: {"here": lengths},
-    lambda numbers, where: figures.line_plot(
-        lengths, numbers, xlabel="tokens", ylabel="MB", title=f"On {where}", logarithmic="xy"))"""
 
 
-def test_sentence_head_and_button_change_the_picture(open_cells: OpenCells) -> None:
-    lesson = open_cells("widgets.ipynb", explorer=EXPLORER, button=BUTTON)
+def test_the_explorer_shows_every_head(open_cells: OpenCells) -> None:
+    lesson = open_cells("explorer.ipynb", explorer=EXPLORER)
     lesson.run_all()
     assert lesson.ask("errors") == []
     explorer = lesson.cell("explorer")
-    picture, words = explorer.locator(".widget-html img").first, explorer.get_by_role("status")
-    expect(picture).to_have_attribute("alt", re.compile("L2.H9"))
+    table, words = explorer.get_by_role("table"), explorer.get_by_role("status")
+    expect(table).to_contain_text("L2.H9")
     expect(words).to_contain_text("“cat” (token 3)")
-    before = picture.get_attribute("src")
-    box = explorer.locator(".widget-text input")
-    box.fill("My neighbour sold a green bicycle.")
-    box.press("Enter")
-    expect(picture).to_have_attribute("alt", re.compile("bicycle"))
-    expect(picture).not_to_have_attribute("src", before)
-    before = picture.get_attribute("src")
-    layer, head = (explorer.locator(".widget-dropdown select").nth(i) for i in range(2))
-    layer.select_option("0")
-    head.select_option("2")
-    expect(picture).to_have_attribute("alt", re.compile("L0.H2"))
-    expect(picture).not_to_have_attribute("src", before)
+    row = explorer.get_by_role("row", name=re.compile("^old"))
+    expect(row.get_by_role("cell")).to_have_count(10)
+    explorer.get_by_label("layer").select_option("0")
+    explorer.get_by_role("button", name="H2", exact=True).click()
+    expect(table).to_contain_text("L0.H2")
     expect(words).to_contain_text("L0.H2")
-
-    button = lesson.cell("button")
-    expect(button.get_by_role("status")).to_contain_text("Press the button")
-    expect(button.locator(".widget-html img")).to_have_count(0)
-    example = button.locator(".jp-OutputArea-output > img, .jp-RenderedHTMLCommon img").last
-    expect(example).to_have_attribute("alt", re.compile("torch.nn"))
-    button.get_by_role("button", name="Measure on this machine").click()
-    measured = button.locator(".widget-html img")
-    expect(measured).to_have_attribute("alt", re.compile("On this machine.*here", re.S))
-    expect(button.get_by_role("status")).to_contain_text("Measured on this machine")
+    expect(row.get_by_role("cell").nth(1)).to_have_text("1.00")
+    assert unreadable(lesson, SMALLEST) == []
     lesson.close()

@@ -229,14 +229,14 @@ def test_a_slider_moves_with_the_keyboard_and_says_so_without_a_kernel(visit: Vi
     slider = visit(LESSON).view.locator(".stops:visible").first
     stop = slider.get_by_role("slider")
     stop.scroll_into_view_if_needed()
-    status, picture = slider.get_by_role("status"), slider.locator("img:visible")
+    picture = slider.locator("img")
     alone = slider.get_by_role("link", name="Open this picture alone")
-    before, source = status.inner_text(), picture.get_attribute("src")
+    before, source = slider.inner_text(), picture.get_attribute("src")
     for key in ("ArrowRight", "ArrowLeft"):
         stop.press(key)
         expect(picture).to_have_count(1)
-        assert stop.get_attribute("aria-valuetext") == status.inner_text()
-        assert (status.inner_text() != before) == (key == "ArrowRight")
+        assert stop.get_attribute("aria-valuetext") in slider.inner_text()
+        assert (slider.inner_text() != before) == (key == "ArrowRight")
         assert (picture.get_attribute("src") != source) == (key == "ArrowRight")
         assert alone.get_attribute("href").endswith(picture.get_attribute("src").removeprefix(".."))
     assert picture.evaluate("image => image.naturalWidth") > 300

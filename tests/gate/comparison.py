@@ -9,7 +9,7 @@ import numpy as np
 from nbformat import NotebookNode
 from PIL import Image
 
-from tests.gate.notebook_io import PICTURE, as_stored, without_pictures
+from tests.gate.notebook_io import EMBEDDED, PAGE, PICTURE, as_stored, without_pictures
 from transformer_course.figures.png import DENSITY
 
 # Machines draw edges in slightly different shades; every visible change is larger than these limits. Pictures
@@ -44,11 +44,10 @@ def _parts(output: NotebookNode) -> dict[str, str]:
     parts |= {name: output[name] for name in ("name", "text", "ename", "evalue") if name in output}
     data = {mime: str(value) for mime, value in output.get("data", {}).items()}
     parts |= {mime: value if mime == PICTURE else without_pictures(value) for mime, value in data.items()}
+    embedded = EMBEDDED.findall(data.get(PAGE, ""))  # the picture, and the frames of a slider
+    parts |= {f"{PAGE}, picture {place}: {PICTURE}": png for place, png in enumerate(embedded, 1)}
     for mime, about in output.get("metadata", {}).items():
-        parts |= {f"{mime} {name}": str(value) for name, value in about.items() if name != "stops"}
-        for frame in about.get("stops", {"frames": []})["frames"]:
-            parts |= {f"{frame['stop']}: {name}": frame.get(name, "") for name in ("alt", "contents")}
-            parts |= {f"{frame['stop']}: {PICTURE}": frame["png"]}
+        parts |= {f"{mime} {name}": str(value) for name, value in about.items()}
     return parts
 
 
@@ -85,4 +84,6 @@ def _pixels(picture: str) -> np.ndarray:
 
 
 def _summary(output: NotebookNode) -> str:
-    return "\n".join(f"{name}: {value[:200]}" for name, value in _parts(output).items() if name != PICTURE)
+    return "\n".join(
+        f"{name}: {value[:200]}" for name, value in _parts(output).items() if not name.endswith(PICTURE)
+    )

@@ -12,7 +12,7 @@ from jupyter_client.provisioning import LocalProvisioner
 
 # The libraries that lessons import early, but no module of this course. seaborn is imported with the first
 # heatmap, and PyTorch's compiler with the first optimizer.
-IMPORTED = ["torch", "torch._dynamo", "matplotlib.pyplot", "seaborn", "ipywidgets", "ipykernel.kernelapp"]
+IMPORTED = ["torch", "torch._dynamo", "matplotlib.pyplot", "seaborn", "ipykernel.kernelapp"]
 
 
 class ForkingManager(KernelManager):

@@ -21,10 +21,9 @@ LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 PICTURE = "image/png"
 PAGE = "text/html"  # of a picture: an <img> with its alternative text, for exported pages
 WORDS = "text/plain"
-# Of a picture: its text, its size, all its numbers (for the gate only), and the frames of a slider.
-ABOUT = ("alt", "height", "width", "contents", "stops")
-WIDGET = "application/vnd.jupyter.widget-view+json"
-EMBEDDED = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=]*")
+# Of a picture: its text, its size, and all its numbers, which are for the gate only.
+ABOUT = ("alt", "height", "width", "contents")
+EMBEDDED = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]*)")
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 # As a kernel describes it, but for the version of Python: it differs between machines.
 LANGUAGE = {name: value for name, value in IPythonKernel.language_info.items() if name != "version"}
@@ -85,15 +84,14 @@ def as_text(notebook: NotebookNode) -> str:
 def as_stored(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
     """Return the parts of a cell's outputs that are stored; the gate compares only these.
 
-    A picture is stored with its text, the HTML that contains its alternative text, and the frames of a
-    slider. Widgets are not stored, because they need a kernel.
+    A picture is stored with its text, and the HTML that contains its alternative text and a slider's frames.
+    What was shown only during the run is not stored: a `PassingOutput`, and what is left of it, without data.
     """
-    merged = _merge_streams(outputs)
-    return [_kept(output) for output in merged if PICTURE in _data(output) or WIDGET not in _data(output)]
+    return [_kept(output) for output in _merge_streams(outputs) if not _is_passing(output)]
 
 
-def _data(output: NotebookNode) -> dict:
-    return output.get("data", {})
+def _is_passing(output: NotebookNode) -> bool:
+    return output.get("data") == {} or "passing" in output.get("metadata", {})
 
 
 def _merge_streams(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:

@@ -52,7 +52,8 @@ BEGIN = """
     import torch
     from IPython.display import HTML, clear_output, display
 
-    from transformer_course import lesson
+    from transformer_course import figures, lesson
+    from transformer_course.figures.interactive import PassingOutput
 
     lesson.begin(3)
     queries, keys = torch.randn(4, 2), torch.randn(4, 2)
@@ -64,6 +65,11 @@ BEGIN = """
         ax.set_xticks([0.5, 1.5, 2.5, 3.5], ["the", "cat", "sat", "down"])
         ax.set(xlabel="key", ylabel="query", title="Attention", aspect=aspect)
         figure.colorbar(mesh, label="weight")
+
+
+    def turn(shift=0.0):
+        draw = lambda ax, n: ax.plot([0, n + shift * (n > 1)])
+        figures.slider(draw, "n", [1, 2], strip=[1], title="It turns")
 
 
     def curve(colour="tab:blue"):
@@ -137,14 +143,15 @@ FAULTS: dict[str, tuple[str, Plant, str]] = {
     "ignored-by-comment": (LOSS, edited("print", "# NBVAL_IGNORE_OUTPUT\nprint(1), print"), "+1"),
     "to-stderr": ("print('loss')", edited("s')", "s', file=sys.stderr)"), "+stderr"),
     "rewritten": (LOSS, edited("print", "clear_output(); print"), "clear_output"),
-    "updated": (LOSS, edited(LOSS, UPDATE), "update_display_data"),
+    "updated": (LOSS, edited(LOSS, UPDATE), "+1"),
+    "frame-of-a-slider": ("turn()", edited("()", "(shift=0.4)"), "text/html, picture 3: image/png:"),
     "new-error": (LOSS, edited("print", "print(1 / 0), print"), "ZeroDivisionError"),
     "error-in-other-words": ("int('three')", edited("three", "four"), "+invalid literal for int() with"),
     "error-of-another-kind": ("raise ValueError('x')", edited("Value", "Type"), "+TypeError"),
 }
 SOUND = {
-    "slider": "import ipywidgets\n\nipywidgets.IntSlider()",
-    "progress-bar": "from tqdm.notebook import tqdm\n\nfor step in tqdm(range(3)):\n    print(step)",
+    "progress": "with PassingOutput() as output:\n    output.show('half')",
+    "progress-that-stays": "PassingOutput().show('done')",
     "hidden-result": "queries;",
     "error-expected": "1 / 0",
 }

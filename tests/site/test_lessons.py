@@ -1,5 +1,6 @@
 """Lessons as pages: all that is stored is shown, and what a reader is to guess is folded."""
 
+import re
 from html import escape
 from itertools import filterfalse, pairwise
 from pathlib import Path
@@ -10,7 +11,6 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from pages import lessons, links
-from pages.slider import slider
 from transformer_course.exercises import exercise_ids
 from transformer_course.figures.alt_text import LONGEST_ALT_TEXT
 from transformer_course.lessons import DISTRIBUTION, LESSONS, MODEL, first_cell, notebook
@@ -105,6 +105,7 @@ def test_the_fold_ends_where_a_new_matter_begins_or_the_text_leads_on(behind: st
 def test_every_picture_is_a_file_with_its_size_and_its_words(
     made: list[NotebookNode], pictures: Path
 ) -> None:
+    pngs = 0
     cells = [
         pair
         for number, page in enumerate(made)
@@ -112,17 +113,20 @@ def test_every_picture_is_a_file_with_its_size_and_its_words(
     ]
     for before, after in cells:
         drawn = [output for output in before.outputs if "image/png" in output.get("data", {})]
-        text, frames = html(after), 0
+        text = html(after)
         for output in drawn:
             about = output.metadata["image/png"]
             assert len(about["alt"]) <= LONGEST_ALT_TEXT
-            frames += len(about.get("stops", {"frames": []})["frames"])
-            assert f'width="{about["width"]}" height="{about["height"]}"' in text
+            pngs += output.data["text/html"].count("base64,")
+            assert f'width="{about["width"]}"' in text and f'height="{about["height"]}"' in text
             assert f'alt="{escape(about["alt"])}"' in text
-        assert text.count("<img") == text.count('loading="lazy"') == len(drawn) + frames
+        assert text.count("<img") == text.count('loading="lazy"') == len(drawn)
         assert not any("image/png" in output.get("data", {}) for output in after.outputs)
     files = list(pictures.iterdir())
-    assert len(files) == sum(html(after).count("<img") for _, after in cells) > 100
+    linked = {
+        name for _, after in cells for name in re.findall(r"_static/figures/([\w-]+\.png)", html(after))
+    }
+    assert {file.name for file in files} == linked and len(files) == pngs > 100
     for file in files:
         with Image.open(file) as picture:
             assert picture.width > 100
@@ -138,14 +142,6 @@ def test_in_place_of_a_verdict_stands_a_link_to_the_mistakes(made: list[Notebook
     assert shown == exercise_ids()
     checks = [cell.source for page in made for cell in code(page) if "not attempted" in html(cell)]
     assert all("mine(" in source for source in checks)  # what later lessons take up is no verdict on the page
-
-
-def test_a_slider_shows_one_picture_and_tells_its_change():
-    frames = [{"stop": f"n = {n}", "alt": f'"{n}"', "width": 9, "height": 5} for n in (1, 2)]
-    html = slider("n", frames, ["one.png", "two.png"], first=1)
-    assert html.count("display: none") == 1 and html.index("display: none") < html.index("two.png")
-    assert 'type="range" min="0" max="1" value="1" aria-valuetext="n = 2"' in html
-    assert '<output role="status">n = 2</output>' in html and 'alt="&quot;1&quot;"' in html
 
 
 def test_every_lesson_says_how_to_run_it_and_names_what_belongs_to_it(

@@ -28,9 +28,10 @@ COLOURS = 256  # the size of a palette
 GREYS = np.linspace(0, 255, 24).round()
 SHADES = (0.25, 0.5, 0.75)  # blends of a colour with white and black, for the edges of shapes
 FEWEST_LEVELS = 24  # of a colour map; with fewer, steps would be visible
+SMALL, QUICK = 9, 7  # levels of compression: QUICK takes a fifth of the time, and a tenth more space
 
 
-def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, object]]]:
+def mime_bundle(figure: Figure, level: int = SMALL) -> tuple[dict[str, str], dict[str, dict[str, object]]]:
     """Return the data and metadata that a notebook shows: the picture together with its description.
 
     JupyterLab takes alternative text only from an HTML <img>; the gate compares the PNG and the text.
@@ -38,7 +39,7 @@ def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, obj
     if not figure.axes:
         return {}, {}
     alt, words, contents = _described(figure)  # computes the layout, so that all titles fit when it is drawn
-    picture, width, height = _drawn(figure)
+    picture, width, height = _drawn(figure, level)
     style = f'width="{width}" style="max-width: 100%; height: auto"'
     html = f'<img alt="{escape(alt)}" {style} src="data:image/png;base64,{picture}">'
     about = {"alt": alt, "width": width, "height": height, "contents": contents}
@@ -53,9 +54,9 @@ def _described(figure: Figure) -> Description:
         return Description(words, words, "")
 
 
-def _drawn(figure: Figure) -> tuple[str, int, int]:
+def _drawn(figure: Figure, level: int) -> tuple[str, int, int]:
     """Return the picture as base64, and its width and height in page pixels."""
-    quick = {"compress_level": 1}  # it is decoded again at once
+    quick = {"compress_level": 0}  # it is decoded again at once
     with patch.object(backend_agg, "RendererAgg", SteadyRenderer):
         drawn = print_figure(figure, dpi=DENSITY * figure.dpi, pil_kwargs=quick)
     image = Image.open(io.BytesIO(drawn)).convert("RGB")
@@ -63,7 +64,7 @@ def _drawn(figure: Figure) -> tuple[str, int, int]:
     if palette is not None:
         image = in_palette(image, palette)
     buffer = io.BytesIO()
-    image.save(buffer, "png", compress_level=9)
+    image.save(buffer, "png", compress_level=level)
     return base64.b64encode(buffer.getvalue()).decode(), *(round(side / DENSITY) for side in image.size)
 
 

@@ -1,47 +1,19 @@
-"""A slider over figures, and the output that remains on pages without a kernel."""
+"""A slider over figures, which moves in a browser without a kernel."""
 
 from collections.abc import Callable, Sequence
-from html import escape
+from functools import cache
 
-import ipywidgets
 from IPython.display import publish_display_data
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures.alt_text import further
+from transformer_course.figures.interactive import PassingOutput, interactive
 from transformer_course.figures.layout import WIDEST, Size, canvas, finished, number
-from transformer_course.figures.png import mime_bundle
+from transformer_course.figures.png import QUICK, mime_bundle
 
-WIDE = {"description_width": "initial"}  # show the whole description
 Stop = float | str
-
-
-def publish(box: ipywidgets.Widget, data: dict, metadata: dict) -> None:
-    """Show widgets, and below them the figure that remains where no kernel runs.
-
-    They are two outputs, because a widget without a kernel would hide a figure in the same output.
-    """
-    publish_widget(box)
-    publish_display_data(data, metadata)
-
-
-def publish_widget(box: ipywidgets.Widget) -> None:
-    """Show widgets without the text that IPython adds, so that nothing is stored or compared by nbval."""
-    widget = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
-    publish_display_data({"application/vnd.jupyter.widget-view+json": widget})
-
-
-def as_html(shown: Figure | str) -> str:
-    """An <img> with its alternative text for a figure, or the text itself, as HTML for a widget."""
-    return f"<pre>{escape(shown)}</pre>" if isinstance(shown, str) else mime_bundle(shown)[0]["text/html"]
-
-
-def status_html(text: str) -> str:
-    """Text that a screen reader announces when it changes."""
-    return f'<p role="status">{escape(text)}</p>'
-
-
-# A slider
+WAIT = " … (the other pictures follow)"
 
 
 def slider(
@@ -57,9 +29,9 @@ def slider(
     across: int | None = None,
     then: float | None = None,
 ) -> None:
-    """Show a slider over figures that are drawn in advance, so that it reacts at once, also on the site.
+    """Show a slider over figures that are drawn in advance, so that it needs no kernel.
 
-    Without a kernel and without scripts, for example on a code host, a page shows a strip of some of them.
+    Without scripts, for example on a code host, a page shows a strip of some of them.
 
     Args:
         draw: draws the figure for one value into the given axes, which are `size` inches large.
@@ -89,22 +61,38 @@ def slider(
             figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
         return finished(figure, title, alt)
 
-    data, metadata = mime_bundle(drawn(strip))
-    frames, pictures = [], []
-    for value in values:
-        alone, about = mime_bundle(drawn([value]))
-        frames.append({"stop": _called(name, value), "png": alone["image/png"], **about["image/png"]})
-        pictures.append(status_html(_called(name, value)) + alone["text/html"])
-        if more := further(about["image/png"]["alt"], metadata["image/png"]["alt"]):
-            data["text/plain"] += f"\n{_called(name, value)}: {more}"
-    first = list(values).index(strip[0])
-    metadata["image/png"]["stops"] = {"name": name, "first": first, "frames": frames}
-    options = [(value if isinstance(value, str) else number(value), i) for i, value in enumerate(values)]
-    stops = ipywidgets.SelectionSlider(options=options, index=first, description=name, style=WIDE)
-    picture = ipywidgets.HTML(pictures[first])
-    stops.observe(lambda change: setattr(picture, "value", pictures[change["new"]]), "value")
-    publish(ipywidgets.VBox([stops, picture]), data, metadata)
+    @cache
+    def bundle(*stops: Stop) -> tuple[dict[str, str], dict[str, object]]:
+        data, metadata = mime_bundle(drawn(stops), QUICK)
+        return data, metadata["image/png"]
+
+    def moving(stops: Sequence[Stop], **more: object) -> str:
+        frames = []
+        for value in stops:
+            data, about = bundle(value)
+            shown = {part: about[part] for part in ("alt", "width", "height")}
+            source = f"data:image/png;base64,{data['image/png']}"
+            frames.append({"stop": _short(value), "src": source, **shown})
+        still = bundle(*strip if len(stops) > 1 else stops)[0]["text/html"]
+        return interactive(still, "slider", {"name": name, "frames": frames, **more})
+
+    with PassingOutput() as early:
+        early.show(moving(strip[:1], first=0, wait=WAIT))
+        page = moving(values, first=list(values).index(strip[0]))
+        data, about = bundle(*strip)
+        words, contents = [data["text/plain"]], [about["contents"]]
+        for value in values:
+            _, frame = bundle(value)
+            contents.append(f"{_called(name, value)}\n{frame['contents']}")
+            if more := further(frame["alt"], about["alt"]):
+                words.append(f"{_called(name, value)}: {more}")
+        data = data | {"text/html": page, "text/plain": "\n".join(words)}
+        publish_display_data(data, {"image/png": about | {"contents": "\n".join(contents)}})
+
+
+def _short(value: Stop) -> str:
+    return value if isinstance(value, str) else number(value)
 
 
 def _called(name: str, value: Stop) -> str:
-    return value if isinstance(value, str) else f"{name} = {number(value)}"
+    return value if isinstance(value, str) else f"{name} = {_short(value)}"

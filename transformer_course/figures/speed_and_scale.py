@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import ipywidgets
 import numpy as np
+from IPython.display import publish_display_data
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -14,6 +14,7 @@ from transformer_course.figures import inputs
 from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT, NO, PALE
 from transformer_course.figures.heatmaps import draw_cells
 from transformer_course.figures.inputs import Matrix
+from transformer_course.figures.interactive import PassingOutput
 from transformer_course.figures.layout import (
     WIDEST,
     canvas,
@@ -25,7 +26,6 @@ from transformer_course.figures.layout import (
 )
 from transformer_course.figures.png import mime_bundle
 from transformer_course.figures.shapes import Point, arrow, box, line, way
-from transformer_course.figures.sliders import as_html, publish, status_html
 
 KEPT_AT = 0.95, 2.37, 3.79, 5.21  # x coordinates of the three numbers kept for a query, and their right end
 HELD = {"one gradient": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # the content of a piece
@@ -274,10 +274,16 @@ EXAMPLES = Path(__file__).with_name("examples.json")  # example measurements, wi
 Numbers = Mapping[str, object]  # JSON values
 
 
-def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure | str]) -> None:
-    """Show a button that measures on this machine, and below it an example measured on another one.
+def measured(
+    name: str,
+    measure: Callable[[], Numbers],
+    draw: Callable[[Numbers, str], Figure | str],
+    *,
+    here: bool = False,
+) -> None:
+    """Show an example measured on another machine, or, if `here`, measure on this one.
 
-    Stored notebooks, and pages without a kernel, show only the example, because no two runs measure the same.
+    Stored notebooks show only the example, because no two runs measure the same.
 
     Args:
         name: of the example in examples.json, which `python -m benchmarks.examples` writes.
@@ -285,33 +291,11 @@ def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers,
         draw: returns a figure or text for them; its second argument says where they were measured.
     """
     examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
-    still = draw(examples["numbers"][name], examples["machine"])
-    bundle = ({"text/plain": still}, {}) if isinstance(still, str) else mime_bundle(still)
-    publish(Measurement(measure, draw), *bundle)
-
-
-class Measurement(ipywidgets.VBox):
-    """The widgets: a button, a status line, and the figure of the measurements on this machine."""
-
-    def __init__(self, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure | str]) -> None:
-        self.measure, self.draw = measure, draw
-        self.button = ipywidgets.Button(description="Measure on this machine", layout={"width": "auto"})
-        self.words, self.picture = ipywidgets.HTML(), ipywidgets.HTML()
-        super().__init__([self.button, self.words, self.picture])
-        self.button.on_click(self._clicked)
-        self._say("Below is an example from another machine. Press the button for yours; it takes seconds.")
-
-    def _clicked(self, _: object) -> None:
-        self.button.disabled = True
-        self._say("Measuring. Leave the machine alone meanwhile.")
-        try:
-            numbers = json.loads(json.dumps(self.measure()))
-            self.picture.value = as_html(self.draw(numbers, "this machine"))
-            self._say("Measured on this machine. Press again to see how much it varies.")
-        except Exception as error:  # a traceback would go to a log that learners do not see
-            self._say(f"This could not be measured: {error}".rstrip(".") + ".")
-        finally:
-            self.button.disabled = False
-
-    def _say(self, text: str) -> None:
-        self.words.value = status_html(text)
+    numbers, where = examples["numbers"][name], examples["machine"]
+    if here:
+        with PassingOutput() as waiting:
+            waiting.show("<p>Measuring, which takes seconds. Leave the machine alone meanwhile.</p>")
+            numbers, where = json.loads(json.dumps(measure())), "this machine"
+    shown = draw(numbers, where)
+    bundle = ({"text/plain": shown}, {}) if isinstance(shown, str) else mime_bundle(shown)
+    publish_display_data(*bundle)

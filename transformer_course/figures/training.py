@@ -1,12 +1,11 @@
 """Figures of lesson 10: a gradient step, a linear probe, ablations, digits, and a live training curve."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-import ipywidgets
 import numpy as np
-import tqdm.notebook
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -16,10 +15,11 @@ from transformer_course.figures.bars import draw_bars
 from transformer_course.figures.colours import ATTENTION, COMPONENTS, DARK, EDGE, GREY, HERO, LINES, MARK
 from transformer_course.figures.heatmaps import draw_cells
 from transformer_course.figures.inputs import Labels, Matrix, Tables
+from transformer_course.figures.interactive import PassingOutput
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
+from transformer_course.figures.png import mime_bundle
 from transformer_course.figures.shapes import arrow
-from transformer_course.figures.sliders import as_html, publish_widget
-from transformer_lab.training.loop import History, ProgressBar, TrainingConfig
+from transformer_lab.training.loop import History, TrainingConfig
 
 NAMES = ["", "W", "", "x", "", "logits", "", "probabilities", "", "loss"]
 
@@ -297,30 +297,29 @@ REDRAWN_AFTER = 1.0  # seconds; redrawing takes only a small part of the time
 # A live training curve
 
 
-class LiveCurve(ProgressBar):
-    """A `watch` callback of `train` that shows a progress bar and the training curves so far.
-
-    Nothing of it is stored in the notebook.
-    """
+class LiveCurve:
+    """A `watch` callback of `train` that shows the progress and the training curves so far."""
 
     def __init__(self) -> None:
-        super().__init__(self._show)
-        self.drawn_at = 0.0
+        self.output: PassingOutput | None = None
 
     def __call__(self, history: History, config: TrainingConfig) -> None:
-        if self.bar is None:  # a new run: the curve needs some steps first
+        if self.output is None:  # a new run
+            self.output, self.drawn_at = PassingOutput(), -math.inf
+        is_done = history.steps == config.steps
+        if is_done or time.monotonic() - self.drawn_at > REDRAWN_AFTER:
+            self.output.show(_progress(history, config))
             self.drawn_at = time.monotonic()
-        super().__call__(history, config)
-        if time.monotonic() - self.drawn_at > REDRAWN_AFTER or history.steps == config.steps:
-            title = f"after {history.steps} steps"
-            self.picture.value = as_html(training_curves(history, title=title, steps=config.steps))
-            self.drawn_at = time.monotonic()
+        if is_done:
+            self.output = None
 
-    def _show(self, **options: object) -> tqdm.notebook.tqdm:
-        bar = tqdm.notebook.tqdm(display=False, **options)
-        self.picture = ipywidgets.HTML()
-        publish_widget(ipywidgets.VBox([bar.container, self.picture]))
-        return bar
+
+def _progress(history: History, config: TrainingConfig) -> str:
+    """Return a progress bar and the training curves, as HTML."""
+    curves = training_curves(history, title=f"after {history.steps} steps", steps=config.steps)
+    done = f'value="{history.steps}" max="{config.steps}"'
+    words = f"{history.steps} of {config.steps} steps, loss {history.loss[-1]:.3f}"
+    return f"<label><progress {done}></progress> {words}</label><br>{mime_bundle(curves)[0]['text/html']}"
 
 
 live_curve = LiveCurve  # lower case, since lessons call it like a figure

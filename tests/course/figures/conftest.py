@@ -1,24 +1,24 @@
-"""What widgets publish, and their pictures as the words that are written in them."""
+"""What is published while a cell runs."""
 
 import pytest
-from matplotlib.text import Text
 
-from transformer_course.figures import explorer, sliders, speed_and_scale, training
+from transformer_course.figures import explorer, interactive, sliders, speed_and_scale
+
+
+class Published(list):
+    """The outputs of a cell (data, metadata), in order, and what passing outputs have shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passing = []
+
+    def __call__(self, data: dict, metadata: dict | None = None, **more: object) -> None:
+        (self.passing if more else self).append((data, metadata))
 
 
 @pytest.fixture
-def published(monkeypatch):
-    bundles = []
-    monkeypatch.setattr(sliders, "publish_display_data", lambda *bundle: bundles.append(bundle))
+def published(monkeypatch) -> Published:
+    bundles = Published()
+    for module in (explorer, interactive, sliders, speed_and_scale):
+        monkeypatch.setattr(module, "publish_display_data", bundles)
     return bundles
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """A widget's picture becomes the texts in it, and isn't drawn."""
-
-    def texts(figure):
-        return " | ".join(text.get_text() for text in figure.findobj(Text))
-
-    for module in (explorer, speed_and_scale, training):
-        monkeypatch.setattr(module, "as_html", texts)

@@ -53,32 +53,18 @@ def examples(monkeypatch, tmp_path):
     monkeypatch.setattr(speed_and_scale, "EXAMPLES", file)
 
 
-def test_an_example_stands_below_the_button_and_nothing_was_measured(published, examples):
+def test_an_example_is_shown_and_nothing_is_measured_unless_asked(published, examples):
     figures.measured("beads", lambda: pytest.fail("measured without being asked"), draw_count)
-    (live,), (data, metadata) = published
-    assert list(live) == ["application/vnd.jupyter.widget-view+json"]  # no text: nbval would miss it
+    figures.measured("beads", lambda: pytest.fail("measured without being asked"), tell_count)
+    (data, metadata), told = published
     assert "7 beads on an abacus" in data["text/plain"]
     assert metadata["image/png"]["alt"]
+    assert told == ({"text/plain": "beads & co., on an abacus:\n7"}, {})
+    assert published.passing == []
 
 
-def test_what_is_measured_may_be_told_in_lines(published, examples):
-    figures.measured("beads", dict, tell_count)
-    assert published[1][0] == {"text/plain": "beads & co., on an abacus:\n7"}
-    box = speed_and_scale.Measurement(lambda: {"count": 5}, tell_count)
-    box.button.click()
-    assert box.picture.value == "<pre>beads &amp; co., on this machine:\n5</pre>"
-
-
-def test_what_cannot_be_measured_is_told_and_the_last_picture_stays(quick):
-    box = speed_and_scale.Measurement(lambda: {"count": 5}, draw_count)
-    box.button.click()
-    picture = box.picture.value
-    assert "5 beads on this machine" in picture
-
-    def fail():
-        raise RuntimeError("no compiler <here>.")
-
-    box.measure = fail
-    box.button.click()
-    assert "could not be measured: no compiler &lt;here&gt;.</p>" in box.words.value
-    assert box.picture.value == picture and not box.button.disabled
+def test_what_is_measured_here_is_shown_in_place_of_the_example(published, examples):
+    figures.measured("beads", lambda: {"count": 5}, tell_count, here=True)
+    assert published == [({"text/plain": "beads & co., on this machine:\n5"}, {})]
+    _, (waiting, _), (after, _) = published.passing
+    assert "Measuring" in waiting["text/html"] and after == {}

@@ -1,5 +1,7 @@
 """A gradient step is that of PyTorch, a probe the ridge solution, and a run grows in its curve."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from tests.course.figures.drawn import words
 from transformer_course import figures
 from transformer_course.figures import training
 from transformer_course.figures.arithmetic import short_number
+from transformer_course.figures.interactive import PASSING
 from transformer_course.figures.training import training_curves
 from transformer_lab.training.loop import History, TrainingConfig
 
@@ -55,17 +58,18 @@ def test_a_run_is_a_curve_of_losses_and_one_of_scores_and_none_leaves_its_panel(
     assert len(training_curves(history([2.0, 1.0]), title="", steps=2).axes) == 1
 
 
-@pytest.mark.parametrize(("seconds", "wanted"), [(-1.0, [1, 2, 3]), (60.0, [3])])  # seldom, and at the end
-def test_live_curve_is_a_bar_and_a_picture_that_grows(quick, monkeypatch, seconds, wanted):
-    live = []
-    monkeypatch.setattr(training, "publish_widget", live.append)
+@pytest.mark.parametrize(("seconds", "wanted"), [(-1.0, [1, 2, 3]), (60.0, [1, 3])])  # seldom, and at the end
+def test_live_curve_is_a_bar_and_a_picture_that_grows_and_is_not_stored(
+    published, monkeypatch, seconds, wanted
+):
     monkeypatch.setattr(training, "REDRAWN_AFTER", seconds)
-    watch, run, pictures = figures.live_curve(), history([]), []
+    watch, run = figures.live_curve(), history([])
     for step in range(3):
         run.loss.append(2.0 / (step + 1))
         watch(run, TrainingConfig(steps=3))
-        pictures.append(live[0].children[1].value)
-    (box,) = live
-    bar = box.children[0].children[1]
-    assert (bar.max, bar.value) == (3, 3)
-    assert [step for step in (1, 2, 3) if f"after {step} steps" in pictures[step - 1]] == wanted
+    (empty, _), *shown = published.passing
+    assert empty == {} and published == [] and all(about == PASSING for _, about in shown)
+    pages = [data["text/html"] for data, _ in shown]
+    assert [re.search(r'value="(\d)" max="3"', page)[1] for page in pages] == [str(step) for step in wanted]
+    assert all(f"after {step} steps" in page for step, page in zip(wanted, pages, strict=True))
+    assert "3 of 3 steps, loss 0.667" in pages[-1]

@@ -1,0 +1,20 @@
+this.onload = null;
+const make = (tag, { style = '', ...options }, ...inside) => {
+  const made = Object.assign(document.createElement(tag), options);
+  made.style = style;
+  made.append(...inside);
+  return made;
+};
+// In JupyterLab, every key would go to the notebook, which would move to another cell.
+const replaceBy = (box) => {
+  box.dataset.lmSuppressShortcuts = 'true';
+  box.onkeydown = (event) => {
+    const runs = event.key === 'Enter' && (event.shiftKey || event.ctrlKey || event.altKey);
+    const notebook = runs && box.closest('.jp-Notebook');
+    if (!notebook) return;
+    event.preventDefault();
+    notebook.focus();
+    notebook.dispatchEvent(new KeyboardEvent('keydown', event));
+  };
+  this.replaceWith(box);
+};
