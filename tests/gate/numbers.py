@@ -102,7 +102,8 @@ def _printed(cell: NotebookNode) -> set[str]:
     texts = [_code_of(cell)]
     for output in cell.outputs:
         data = output.get("data", {})
-        data = {WORDS: data.get(WORDS)} if PICTURE in data else data  # its HTML contains a script and sizes
+        if PICTURE in data:  # its HTML contains a script and sizes, and the words of a drawing no numbers
+            data = {WORDS: data.get(WORDS), **output.metadata[PICTURE]}
         shown = without_pictures(json.dumps(data, ensure_ascii=False))
         texts += [output.get("text", ""), output.get("evalue", ""), shown]
     return _numbers("\n".join(texts))
