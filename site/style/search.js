@@ -3,7 +3,7 @@ import { form, words } from "./desk.js";
 
 const WEIGHTS = { title: 3, terms: 2, page: 0.4, begins: 1.1, words: 0.8 };
 // How much an entry counts beside another with the same words.
-const KINDS = { lessons: 1, glossary: 1.2, reference: 0.4, field_guide: 0.4 };
+const KINDS = { lessons: 1, glossary: 1, reference: 0.4, field_guide: 0.4 };
 const OTHERS = 0.8;
 // Words that learners use for one thing; the first stands for all. The desk's own come before these.
 const ALIKE = [
