@@ -81,9 +81,7 @@ def _settle(ax: Axes, text: Annotation, point: np.ndarray, offsets: Iterable[np.
         high = low + size + 4
         meets = ((others[:, :2] < high) & (others[:, 2:] > low)).all(axis=1).any()
         covers = ((dots > low) & (dots < high)).all(axis=1).any()
-        way = np.linspace(point, (low + high) / 2, 20)[:, None]  # of a line from the dot to its label
-        crosses = ((others[:, :2] < way) & (others[:, 2:] > way)).all(axis=2).any()
-        if not (meets or covers or crosses or (low < ax.bbox.min).any() or (high > ax.bbox.max).any()):
+        if not (meets or covers or (low < ax.bbox.min).any() or (high > ax.bbox.max).any()):
             break
     else:
         offset = next(iter(offsets))
