@@ -29,7 +29,7 @@ const show = (chosen) => {
   const rows = tokens.map((token, query) => {
     const cells = tokens.map((_, key) => {
       const weight = weights[query * n + key];
-      const shade = `background: ${colour(weight)}; color: ${weight > 60 ? 'black' : 'white'}; padding: 2px; text-align: center`;
+      const shade = `background: ${colour(weight)}; color: ${weight > 41 ? 'black' : 'white'}; padding: 2px; text-align: center`;
       return make('td', { style: shade }, (weight / 100).toFixed(2));
     });
     return make('tr', {}, name(token, 'row'), ...cells);
