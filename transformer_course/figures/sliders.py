@@ -77,8 +77,9 @@ def slider(
         return interactive(still, "slider", {"name": name, "frames": frames, **more})
 
     with PassingOutput() as early:
-        early.show(moving(strip[:1], first=0, wait=WAIT))
-        page = moving(values, first=list(values).index(strip[0]))
+        first = list(values).index(strip[0])
+        early.show(moving(strip[:1], first=first, last=len(values) - 1, wait=WAIT))
+        page = moving(values, first=first)
         data, about = bundle(*strip)
         words, contents = [data["text/plain"]], [about["contents"]]
         for value in values:

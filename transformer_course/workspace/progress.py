@@ -1,6 +1,7 @@
 """Show which exercises are solved, lesson by lesson, and which one is next on the path."""
 
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from IPython.display import display
 
@@ -82,13 +83,15 @@ def _of(squares: str) -> str:
     return f"{squares.count('■')} of {len(squares)}"
 
 
-def _next(solved: set[str], lesson: int = 0) -> Shown:
+def _next(solved: set[str], lesson: int | None = None) -> Shown:
     """The sentence about the next exercise; in Markdown, its title is a link that opens it."""
-    id = upcoming(solved, lesson)
+    id = upcoming(solved, lesson or 0)
     if not id:
         done = "You've solved the whole path."
         return Shown(done, done)
     title, file = f"{id} {exercise_titles()[id]}", notebook(int(id[:2])).name
-    # JupyterLab finds a cell by its id even in a lesson that isn't open yet; it doesn't find a heading there.
-    link = f"{file}#cell-id=exercise-{id.replace('.', '-')}"
+    # JupyterLab goes to a heading of an open lesson; in one that isn't open yet it finds only a cell, by its id.
+    cell = f"cell-id=exercise-{id.replace('.', '-')}"
+    place = quote(title.replace(" ", "-")) if int(id[:2]) == lesson else cell
+    link = f"{file}#{place}"
     return Shown(f"Next: {title}, in {file}.", f"**Next:** [{title}]({link})")

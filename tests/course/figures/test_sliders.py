@@ -34,6 +34,7 @@ def test_a_slider_is_one_plain_picture_with_a_frame_for_each_stop(published):
     assert before == after == {}
     _, slider = still_and_data(early["text/html"], "slider")
     assert slider["frames"] == frames[2:] and "other pictures follow" in slider["wait"]
+    assert (slider["first"], slider["last"]) == (2, 2)  # its handle is where it will be
 
 
 def test_a_slider_that_cannot_be_drawn_leaves_no_picture(published):

@@ -2,6 +2,7 @@
 
 import math
 import re
+from urllib.parse import unquote
 
 import pytest
 import torch
@@ -230,7 +231,12 @@ def test_the_link_to_the_next_exercise_leads_to_a_cell():
     for id in PATH:
         link = progress._next(set(PATH) - {id}).markdown
         file, cell = re.search(r"\]\((.*)#cell-id=(.*)\)", link).groups()
-        assert f'"id": "{cell}"' in (ROOT / "notebooks" / file).read_text(encoding="utf-8")
+        text = (ROOT / "notebooks" / file).read_text(encoding="utf-8")
+        assert f'"id": "{cell}"' in text
+        if id != "00.1":  # within its lesson, to the heading
+            here = progress._next(set(PATH) - {id}, int(id[:2])).markdown
+            heading = unquote(re.search(r"\]\(.*#(.*)\)", here)[1])
+            assert heading in text.replace(" ", "-")
 
 
 def test_at_the_end_of_a_lesson_its_first_exercise_is_next_if_none_is_solved():
