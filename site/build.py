@@ -31,6 +31,7 @@ RUNTIME = (
     "@huggingface/tokenizers/dist/tokenizers.min.mjs",
 )
 # Rules of the theme's style: an icon's number, and where the fonts are.
+COMMENT = re.compile(r"^ *(/\*\*.*?\*/|//[^\n]*)\n", re.DOTALL | re.MULTILINE)
 ICONS = re.compile(r'(\.fa-[\w-]+,?)+\{--fa:"[^"]*"\}|@font-face\{[^}]*/fontawesome/[^}]*\}')
 
 
@@ -66,7 +67,8 @@ def write_assets(folder: Path) -> None:
     fonts = Path("output", "chtml", "fonts")
     shutil.copytree(MODULES / "mathjax" / "es5" / fonts, folder / "mathjax" / fonts)
     shutil.copy(MODULES / "mathjax" / "es5" / "tex-chtml.js", folder / "mathjax")
-    shutil.copy(MODULES / "minisearch" / "dist" / "es" / "index.js", folder / "minisearch.js")
+    code = (MODULES / "minisearch" / "dist" / "es" / "index.js").read_text("utf-8")
+    (folder / "minisearch.js").write_text(COMMENT.sub("", code), "utf-8")
     (folder / "licences").mkdir()
     for name, text in licences().items():
         shutil.copy(text, folder / "licences" / f"{name}.txt")

@@ -17,14 +17,15 @@ FILE = "search.json"
 # What people call a thing that neither the title nor the bold terms of its section name.
 ALSO = tomllib.loads((SITE / "pages" / "search_words.toml").read_text("utf-8"))
 SHOWN = 150  # characters of a section that a result shows
-KEPT = 25  # further words of a section, those that tell it from others; all of them would double the file
-# Pages that are not searched: a mistake is found on the page of its topic, and a symptom at the bug desk.
-LEFT_OUT = re.compile(r"search|licences|field_guide/(\d\d_.*|symptoms/.*)")
+KEPT = 20  # further words of a section, those that tell it from others; all of them would double the file
+# Pages that are not searched: a mistake is found on the page of its topic.
+LEFT_OUT = re.compile(r"search|licences|field_guide/\d\d_.*")
 # What is not searched on a page: code, outputs, figures, formulas, boxes that are the same everywhere.
 SKIPPED = (nodes.section, nodes.literal_block, nodes.math_block, nodes.raw, nodes.admonition, desc)
 # How lessons, exercises and sections begin; what is bold without being a term.
 USUAL_BOLD = ("Predict", "It takes")
 USUAL = re.compile(r"What you.ll learn\. |(Before you start\.|It takes|Good for:|●).*", re.DOTALL)
+TAG = re.compile(r"</?[a-z][^>]*>")
 FORMULA = re.compile(r"\\[a-zA-Z]+\*?|[{}$\\]")
 WORD = re.compile(r"[^\W\d][\w.√∞-]*[\w√∞]|\d{2,}")
 # Words that the search ignores in a query are not stored.
@@ -69,7 +70,7 @@ def _is_skipped(node: nodes.Node) -> bool:
 
 
 def _plain(node: nodes.Node) -> str:
-    return re.sub(r"\s+", " ", FORMULA.sub("", node.astext())).strip()
+    return re.sub(r"\s+", " ", FORMULA.sub("", TAG.sub("", node.astext()))).strip()
 
 
 def _joined(children: list[nodes.Node]) -> str:

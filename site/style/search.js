@@ -5,6 +5,9 @@ const WEIGHTS = { title: 3, terms: 2, page: 0.4, begins: 1.1, words: 0.8 };
 // How much an entry counts beside another with the same words.
 const KINDS = { lessons: 1, glossary: 1, reference: 0.4, field_guide: 0.4 };
 const OTHERS = 0.8;
+// How much more an entry counts if the query has all words of its title, or is its title.
+const NAMED = 0.3;
+const EXACT = 3;
 // Words that learners use for one thing; the first stands for all. The desk's own come before these.
 const ALIKE = [
   "dead dying", "tying tied tie", "similar identical alike same", "cost complexity quadratic flop expensive",
@@ -59,5 +62,18 @@ export function search(MiniSearch, pages) {
     },
   });
   index.addAll(all.map((entry, id) => ({ ...entry, id })));
-  return (query) => index.search(query).map(({ id }) => all[id]);
+  const terms = (text) => new Set(tokenize(text).map(term).filter(Boolean));
+  const names = all.map(({ title }) => title.split(/[,(]/).map(terms).filter(({ size }) => size));
+  return (query) => {
+    const asked = terms(query);
+    const bonus = (name) => {
+      const share = [...name].filter((word) => asked.has(word)).length / name.size;
+      return share === 1 && name.size === asked.size ? EXACT : share * NAMED;
+    };
+    return index
+      .search(query)
+      .map(({ id, score }) => ({ id, score: score * (1 + Math.max(0, ...names[id].map(bonus))) }))
+      .sort((one, other) => other.score - one.score)
+      .map(({ id }) => all[id]);
+  };
 }

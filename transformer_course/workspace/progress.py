@@ -90,7 +90,7 @@ def _next(solved: set[str], lesson: int | None = None) -> Shown:
         done = "You've solved the whole path."
         return Shown(done, done)
     title, file = f"{id} {exercise_titles()[id]}", notebook(int(id[:2])).name
-    # JupyterLab goes to a heading of an open lesson; in one that isn't open yet it finds only a cell, by its id.
+    # In a lesson that is not open yet, JupyterLab finds only cells, by their ids, and no headings.
     cell = f"cell-id=exercise-{id.replace('.', '-')}"
     place = quote(title.replace(" ", "-")) if int(id[:2]) == lesson else cell
     link = f"{file}#{place}"
