@@ -50,13 +50,10 @@ def _all_lessons(solved: set[str]) -> Shown:
     text, table = [head, following.text], ["| lesson | on the path | in *Deeper* |", "|:--|:--|:--|"]
     for number, lesson in enumerate(LESSONS):
         path, deeper = _squares(f"{number:02}.", solved)
-        row = (
-            f"{number:02} {lesson.title}",
-            f"{path} {_of(path)}",
-            f"{deeper} {_of(deeper)}" if deeper else "",
-        )
-        text.append("{:46} {:14} {}".format(*row).rstrip())
-        table.append("| {} | {} | {} |".format(*row))
+        name = f"{number:02} {lesson.title}"
+        solved_here = f"{path} {_of(path)}", f"{deeper} {_of(deeper)}" if deeper else ""
+        text.append("{:46} {:14} {}".format(name, *solved_here).rstrip())
+        table.append("| [{}]({}) | {} | {} |".format(name, notebook(number).name, *solved_here))
     return Shown("\n".join(text), "\n".join([f"{head} {following.markdown}", "", *table]))
 
 
