@@ -17,7 +17,7 @@ FILE = "search.json"
 # What people call a thing that neither the title nor the bold terms of its section name.
 ALSO = tomllib.loads((SITE / "pages" / "search_words.toml").read_text("utf-8"))
 SHOWN = 150  # characters of a section that a result shows
-KEPT = 20  # further words of a section, those that tell it from others; all of them would double the file
+KEPT = 14  # further words of a section, those that tell it from others; all of them would double the file
 # Pages that are not searched: a mistake is found on the page of its topic.
 LEFT_OUT = re.compile(r"search|licences|field_guide/\d\d_.*")
 # What is not searched on a page: code, outputs, figures, formulas, boxes that are the same everywhere.
