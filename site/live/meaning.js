@@ -55,12 +55,14 @@ const largestBy = (all, size) => all.reduce((best, each) => (size(each) > size(b
 function developed(word, stages, pairs, off) {
   const among = (stage) => pairs.map(([i, j]) => stage[i][j]), last = stages.at(-1);
   const between = (numbers) => [...new Set([short(Math.min(...numbers)), short(Math.max(...numbers))])].join(" to ");
-  const differ = off.includes("positions") ? "there are no positions to tell them apart" : "only the positions can differ";
+  const isPlaced = !off.includes("positions");
+  const differ = isPlaced ? "only the positions can differ" : "there are no positions to tell them apart";
   const most = pairs.length > 1 ? ` “${word}” is most similar in texts ${nameOf(closest(last, pairs))}.` : "";
-  const end = between(among(last)), isSame = end === "1.00";
-  return `The same word, ${pairs.at(-1)[1] + 1} vectors: at the input, the vectors of “${word}” in two texts have ` +
-    `a cosine similarity of ${between(among(stages[0]))}, because ${differ}. After layer ` +
-    `${LAYERS - 1} it’s ${isSame ? "still 1.00" : `${end}, because each vector depends on its sentence`}.${most}`;
+  const end = between(among(last));
+  const later = end === "1.00" ? "still 1.00" : `${end}, because each vector depends on its sentence`;
+  return `The same word, ${pairs.at(-1)[1] + 1} vectors: at the input, the vectors of “${word}” in two texts ` +
+    `have a cosine similarity of ${between(among(stages[0]))}, because ${differ}. ` +
+    `After layer ${LAYERS - 1} it’s ${later}.${most}`;
 }
 
 const STAGES = ["input", "layer 0", ...range(LAYERS).slice(1)];
@@ -70,7 +72,8 @@ const COLOURS = ["#0e72c1", "#c05010", "#1a8754", "#9a4fd0", "#d1408a", "#80766a
 
 /** A line for each pair of texts: from the input, through all layers, to its name. */
 function chart(stages, pairs, description) {
-  const wide = Math.min(640, innerWidth - 40), right = wide - RIGHT, tall = Math.max(130, EDGE * (pairs.length + 3));
+  const wide = Math.min(640, innerWidth - 40), right = wide - RIGHT;
+  const tall = Math.max(130, EDGE * (pairs.length + 3));
   const least = Math.min(0.9, Math.floor(10 * Math.min(...stages.flat(2))) / 10);
   const x = (stage) => LEFT + (stage * (right - LEFT)) / (stages.length - 1);
   const y = (value) => EDGE + ((1 - value) * (tall - 3 * EDGE)) / (1 - least);

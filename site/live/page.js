@@ -10,7 +10,7 @@ import { HEADS, LAYERS, View, largest, range, stored } from "./run.js";
 import { STEPS } from "./steps.js";
 import { missing, pieces, remarks, tidy } from "./texts.js";
 import { Walk } from "./walk.js";
-import { beginning, cost, largestOf, told } from "./words.js";
+import { beginning, cost, told } from "./words.js";
 
 const PATIENCE = 150; // milliseconds without a key, before the model runs
 const SECOND = "The young cat met the old cat.";
@@ -112,10 +112,7 @@ function tryOf({ texts, positions, mask }) {
 const switchedOff = () => Object.keys(PARTS).filter((name) => !switches[name].checked);
 
 /** Switch a part off or on again, where the reader sees what that changes. */
-function flip(name) {
-  part(".live-off").open = true;
-  switches[name].click();
-}
+const flip = (name) => ((part(".live-off").open = true), switches[name].click());
 
 /** What goes on; asking: is something else shown than what is asked for? */
 function say(words, asking = false) {
@@ -201,21 +198,17 @@ async function granted(patience, mine) {
     const found = await (run ? computed(asked()) : storedTry(place));
     if (!found || mine !== wishes) return;
     const { milliseconds, only } = found.result;
-    if (isTyped && run) beginWith(found.result);
+    if (isTyped && run) {
+      const { token, key } = beginning(found.result, view.layer, view.head);
+      [view, isTyped] = [{ ...view, token, key }, false];
+      history.replaceState(null, "", write(asked()));
+    }
     const example = `This is a stored example, with every step of layer ${only}.`;
     const more = "To try other layers or your own sentence, load the model.";
     show(found, run ? `Computed in ${Math.round(milliseconds)} ms.` : `${example} ${more}`);
   } catch (error) {
     say(`That could not be ${run ? "computed" : "loaded"}: ${error.message}`);
   }
-}
-
-/** A sentence that was just typed: begin with the word that attends most to another word. */
-function beginWith(result) {
-  const { i, j } = largestOf(result.map(0, view.layer, view.head), result.cuts[0].tokens);
-  view = { ...view, token: i, key: j };
-  isTyped = false;
-  history.replaceState(null, "", write(asked()));
 }
 
 /** A try as it is stored, or with nothing taken away: {result, trained, taken}. */
@@ -279,8 +272,7 @@ async function compareMeanings() {
   const { taken } = shown, failed = ({ message }) => tell(`That could not be computed: ${message}`);
   const found = known ?? (await run(read, taken).then(compared).catch(failed));
   if (!found) return;
-  const first = `Only the first ${MOST_TEXTS} of ${texts.length} texts are compared.`;
-  const left = texts.length > MOST_TEXTS ? [first] : [];
+  const left = texts.length > MOST_TEXTS ? [`Only the first ${MOST_TEXTS} of ${texts.length} texts are compared.`] : [];
   if (known?.isWhole && switchedOff().length) left.push("These numbers are the whole model’s.");
   tell([...left, ...new Set((found.cuts ?? []).flatMap(remarks))].join(" "));
   part(".live-meaning").replaceChildren(...drawn(found, read, known?.isWhole ? [] : gone(taken)));
@@ -321,10 +313,11 @@ function look() {
   const isShown = (each) => each.layer === layer && each.head === head && each.texts.join("\n") === texts.join("\n") &&
     each.positions === taken.positions && each.mask === taken.mask;
   const found = about.tries.find(isShown);
-  if (step >= POOLING && found?.step !== END) return "This step needs no attention map: here you still see one of the 72.";
+  const isOver = step >= POOLING && found?.step !== END;
+  if (isOver) return "This step uses no attention map: the one below belongs to steps 4 to 8.";
   if (found || isStored(texts)) return (hasAllHeads() && !part(".live-notice") && found?.look) || "";
-  const own = [result.map(0, layer, head), result.cuts[0].tokens];
-  return token === largestOf(...own).i ? beginning(...own) : "";
+  const first = beginning(result, layer, head);
+  return token === first.token ? first.why : "";
 }
 
 /** Whether a try has the first of some texts. */

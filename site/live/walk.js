@@ -12,10 +12,7 @@ const BEYOND = 5; // percent of the features of a step's strips: a few outliers 
 const LISTED = 3; // of the largest features of a strip
 
 export class Walk {
-  /**
-   * box: where it is drawn; changed(wanted): another step or key is picked; flip(part): it's switched off or on;
-   * links: exercise → address
-   */
+  /** box: where it's drawn; changed(wanted): another step or key; flip(part): off or on; links: exercise → address */
   constructor(box, { changed, flip, links }) {
     Object.assign(this, { box, changed, flip, links, asked: [] });
     this.part = (name) => box.querySelector(name);
@@ -67,8 +64,9 @@ export class Walk {
     this.part(".walk-step").classList.toggle("walk-start", isStart);
     const list = () => this.part("ul.walk-numbers"), before = list()?.scrollTop;
     keepingFocus(this.part(".walk-items"), items.map((item) => this.item(item)));
-    // Of a long list, the chosen token and its key are in sight.
-    if (list()) list().scrollTop = isOther ? (ROW * (view.token + view.key + 1) - list().clientHeight) / 2 : before;
+    // Of a long list, the chosen token is in sight, and its key if it's near.
+    const middle = Math.min(Math.max((view.token + view.key) / 2, view.token - 6), view.token + 6);
+    if (list()) list().scrollTop = isOther ? ROW * (middle + 0.5) - list().clientHeight / 2 : before;
     this.answer();
   }
 
@@ -124,9 +122,8 @@ export class Walk {
       return made("li", {}, ...from, to, track, this.number(values[place], ask?.(place)));
     });
     if (flow) lines[0].prepend(flowOf(token, values));
-    const look = { class: flow ? "walk-numbers walk-flowing" : "walk-numbers" };
-    const longest = Math.max(...names.map(({ length }) => length));
-    return made("ul", { ...look, style: `--longest:${longest}` }, ...lines);
+    const style = `--longest:${Math.max(...names.map(({ length }) => length))}`;
+    return made("ul", { class: flow ? "walk-numbers walk-flowing" : "walk-numbers", style }, ...lines);
   }
 
   /** A number; a button, if it can be asked where it comes from. */
@@ -205,8 +202,8 @@ function flowOf(token, values) {
     const to = key + 0.5;
     return `<path d="M0 ${from}C.5 ${from} .5 ${to} 1 ${to}" stroke-width="${(ROW * value) / all}"/>`;
   });
-  const look = { class: "walk-flow", style: `height:${ROW * values.length}px` }; // as high as the list, and scrolls
-  const box = made("span", { ...look, "aria-hidden": true });
+  const style = `height:${ROW * values.length}px`; // as high as the list, with which it scrolls
+  const box = made("span", { class: "walk-flow", "aria-hidden": true, style });
   box.innerHTML = `<svg viewBox="0 0 1 ${values.length}" preserveAspectRatio="none">${lines.join("")}</svg>`;
   return box;
 }

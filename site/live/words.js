@@ -13,8 +13,8 @@ export function told({ result, trained, taken }, layer, head) {
   return [looks, onPadding, alike(result, trained)].filter(Boolean).join(" ");
 }
 
-/** The largest weight from one word to another, not to or from [CLS] or [SEP]: {weight, i, j}. */
-export function largestOf(rows, tokens) {
+/** The largest weight from one word of the first text to another: {weight, i, j}. */
+function largestOf(rows, tokens) {
   const words = range(tokens.length).slice(1, -1), best = { weight: 0, i: words[0] ?? 0, j: null };
   for (const i of words) {
     for (const j of words) {
@@ -24,15 +24,15 @@ export function largestOf(rows, tokens) {
   return best;
 }
 
-/** Why an own sentence begins with the token that is shown. */
-export function beginning(rows, tokens) {
-  const { weight, i, j } = largestOf(rows, tokens);
-  if (weight < SEEN) return "In this head, no word of your sentence attends much to another word: try other heads.";
-  return `We begin with “${tokens[i]}”, which has the largest attention weight to another word in this head: ` +
-    `“${tokens[j]}” gets ${short(weight)} of its attention.`;
+/** With which token and key an own sentence begins, and why. */
+export function beginning(result, layer, head) {
+  const { tokens } = result.cuts[0], { weight, i, j } = largestOf(result.map(0, layer, head), tokens);
+  const found = `We begin with “${tokens[i]}”, which has the largest attention weight to another word in this ` +
+    `head: “${tokens[j]}” gets ${short(weight)} of its attention.`;
+  const none = "In this head, no word of your sentence attends much to another word: try other heads.";
+  return { token: i, key: j, why: weight < SEEN ? none : found };
 }
 
-/** It in words. */
 function strongest(rows, tokens) {
   const best = largestOf(rows, tokens);
   if (tokens.length < 3) return "";
