@@ -81,8 +81,10 @@ function chart(stages, pairs, description) {
   const lines = pairs.map(([i, j], pair) => {
     const points = stages.map((stage, place) => `${x(place)},${y(stage[i][j])}`).join(" ");
     const look = `stroke="${COLOURS[pair % 6]}" stroke-dasharray="${DASHES[Math.floor(pair / 6)]}"`;
-    const end = `<text x="${right + 22}" y="${names[pair] + 4}">${nameOf([i, j])}</text>`;
-    return `<polyline points="${points} ${right + 18},${names[pair]}" ${look}/>${end}`;
+    const [from, to] = [y(stages.at(-1)[i][j]), names[pair]];
+    const end = `<text x="${right + 22}" y="${to + 4}">${nameOf([i, j])}</text>`;
+    const leads = `<line x1="${right}" y1="${from}" x2="${right + 18}" y2="${to}" ${look}/>`; // thin: no numbers
+    return `<polyline points="${points}" ${look}/>${leads}${end}`;
   });
   const marks = STAGES.map((name, place) => `<text x="${x(place)}" y="${tall - 4}">${name}</text>`);
   const ends = [1, least].map((value) => {
