@@ -41,7 +41,7 @@ export class Overview {
   }
 
   draw() {
-    const width = this.box.clientWidth, isWide = width >= NAMED, between = isWide ? 20 : 11;
+    const width = Math.max(this.box.clientWidth, 240), isWide = width >= NAMED, between = isWide ? 20 : 11;
     const size = (width - 4 - between * (PARTS.length - 1)) / this.names.length;
     const ends = [], middle = TOP + TALL / 2;
     let left = 2, step = 1;

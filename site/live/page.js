@@ -10,11 +10,11 @@ import { HEADS, LAYERS, View, largest, range, stored } from "./run.js";
 import { STEPS } from "./steps.js";
 import { missing, pieces, remarks, tidy } from "./texts.js";
 import { Walk } from "./walk.js";
-import { cost, told } from "./words.js";
+import { beginning, cost, told } from "./words.js";
 
 const PATIENCE = 150; // milliseconds without a key, before the model runs
 const SECOND = "The young cat met the old cat.";
-const SOFTMAX = STEPS.findIndex(({ name }) => name === "Softmax"), END = STEPS.length - 1;
+const SOFTMAX = STEPS.findIndex(({ name }) => name === "Softmax"), END = STEPS.length - 1, POOLING = END - 1;
 
 const page = document.getElementById("live");
 const part = (name) => page.querySelector(name);
@@ -29,20 +29,21 @@ const PARTS = { positions: "positions", head: "this head", layer: "this layer", 
 let run = null; // the model, once it is loaded
 let about; // {files, version, whole, roles: role → (layers, heads), exercises, tries, banks}
 let view = { text: 0, key: null }; // {run, text, token, layer, head, key, step}; key: null if none is picked
-let shown; // {result, trained, taken}: what the switches ask for; trained: with nothing taken away
+let shown; // {result, trained, taken, texts}: what the switches ask for; trained: with nothing taken away
 let wishes = 0; // how many there were; only the newest counts
 let walk;
 let lastTry = -1; // −1: none
 let lastSwitch; // next to which the cost is told
+let isTyped = false; // is the first sentence the reader's own, just typed?
+let offered = ""; // the texts that the last step compares by itself
+let compares; // what it compares, and without what
 
 async function begin() {
   [about] = await Promise.all([got("about.json"), got("try-0.json")]);
   shown = await storedTry(0);
-  walk = new Walk(part(".walk"), { changed, links: about.exercises });
+  walk = new Walk(part(".walk"), { changed, flip, links: about.exercises });
   buildHeads();
   part(".live-tries").append(...about.tries.map(({ name }, place) => pressable(name, () => tried(place))));
-  part("#live-texts").value = about.banks.texts.join("\n");
-  part(".live-meaning").replaceChildren(...drawn(about.banks, about.banks.texts));
   listen();
   follow();
   if (await isKept(about)) await loaded("Your browser kept the model");
@@ -54,7 +55,7 @@ function listen() {
   const submitted = (form, does) => on(form, "submit", (event) => (event.preventDefault(), does()));
   submitted(part(".live-form"), typeOwn);
   submitted(part(".live-compare"), compareMeanings);
-  fields.forEach((field) => on(field, "input", () => wish(PATIENCE)));
+  fields.forEach((field) => on(field, "input", () => ((isTyped ||= field === fields[0]), wish(PATIENCE))));
   on(switches.compare, "change", () => (fields[1].value ||= SECOND)); // something to begin with
   SWITCHES.forEach((name) => on(switches[name], "change", () => ((lastSwitch = name), wish(0))));
   arrows(part(".live-tokens"), "button", (token) => changed({ token, key: null }));
@@ -80,6 +81,7 @@ function ask({ texts, layer, head, token = 0, step = 0, positions = true, mask =
   SWITCHES.forEach((name) => (switches[name].checked = ticked[name]));
   part(".live-off").open ||= !positions || !mask;
   view = { ...view, layer, head, token, step, key: null };
+  isTyped = false;
   wish(0);
 }
 
@@ -106,6 +108,11 @@ function tryOf({ texts, positions, mask }) {
   const places = hasAllHeads() ? [lastTry, ...about.tries.keys()] : [];
   return (lastTry = places.find((place) => fits(about.tries[place])) ?? -1);
 }
+
+const switchedOff = () => Object.keys(PARTS).filter((name) => !switches[name].checked);
+
+/** Switch a part off or on again, where the reader sees what that changes. */
+const flip = (name) => ((part(".live-off").open = true), switches[name].click());
 
 /** What goes on; asking: is something else shown than what is asked for? */
 function say(words, asking = false) {
@@ -191,6 +198,11 @@ async function granted(patience, mine) {
     const found = await (run ? computed(asked()) : storedTry(place));
     if (!found || mine !== wishes) return;
     const { milliseconds, only } = found.result;
+    if (isTyped && run) {
+      const { token, key } = beginning(found.result, view.layer, view.head);
+      [view, isTyped] = [{ ...view, token, key }, false];
+      history.replaceState(null, "", write(asked()));
+    }
     const example = `This is a stored example, with every step of layer ${only}.`;
     const more = "To try other layers or your own sentence, load the model.";
     show(found, run ? `Computed in ${Math.round(milliseconds)} ms.` : `${example} ${more}`);
@@ -201,10 +213,10 @@ async function granted(patience, mine) {
 
 /** A try as it is stored, or with nothing taken away: {result, trained, taken}. */
 async function storedTry(place) {
-  const { positions, mask } = asked(), made = await got(`try-${place}.json`);
+  const { positions, mask } = asked(), made = await got(`try-${place}.json`), { texts } = about.tries[place];
   const trained = stored(made.trained ?? made.run);
-  if (positions && mask) return { result: trained, trained, taken: { positions, mask } };
-  return { result: stored(made.run), trained, taken: made.taken };
+  if (positions && mask) return { result: trained, trained, taken: { positions, mask }, texts };
+  return { result: stored(made.run), trained, taken: made.taken, texts };
 }
 
 const files = {}; // what has been read, by name
@@ -231,26 +243,45 @@ async function computed({ texts, positions, mask, layer, head }) {
   const heads = switches.head.checked ? [] : [[layer, head]], layers = switches.layer.checked ? [] : [layer];
   const taken = { positions, mask: mask || !hasPadding(trained), heads, layers };
   const isWhole = taken.positions && taken.mask && hasAllHeads();
-  return { result: isWhole ? trained : await runTidied(taken), trained, taken };
+  return { result: isWhole ? trained : await runTidied(taken), trained, taken, texts };
 }
 
 /** Whether one text is shorter than the other. */
 const hasPadding = ({ cuts }) => new Set(cuts.map(({ tokens }) => tokens.length)).size > 1;
+
+/** The last step compares what the reader looks at, unless somebody typed other texts there. */
+function compareShown() {
+  const { texts, taken } = shown, field = part("#live-texts"), [isTwo, stored] = [texts.length > 1, about.banks.texts];
+  const offer = isTwo ? texts : isStored(texts) ? stored : [...texts, ...stored]; // a single text needs some others
+  if (!field.value.trim() || field.value === offered) field.value = offered = offer.join("\n");
+  const wanted = JSON.stringify([field.value === offered, texts, taken]);
+  if (wanted !== compares && (run || field.value === offered)) compareMeanings();
+  compares = wanted;
+}
 
 /** Two to six texts, one a line. */
 async function compareMeanings() {
   const texts = part("#live-texts").value.split("\n").map((text) => tidy(text).text.trim()).filter(Boolean);
   const tell = (words) => void (part("#live-meaning-status").textContent = words);
   if (texts.length < 2) return tell("Type at least two texts, each on its own line.");
-  if (!run && !(await loaded())) return tell(part("#live-status").textContent);
-  tell("Comparing …");
-  const read = texts.slice(0, MOST_TEXTS);
-  const found = await run(read).catch(({ message }) => tell(`That could not be computed: ${message}`));
+  const read = texts.slice(0, MOST_TEXTS), isRead = (each) => each.texts.join("\n") === read.join("\n");
+  const kept = run ? [] : [{ texts: shown.texts, ...shown.result.compared }, { ...about.banks, isWhole: true }];
+  const known = kept.find((each) => each.cosines && isRead(each));
+  if (!known && !run && !(await loaded())) return tell(part("#live-status").textContent);
+  if (!known) tell("Comparing …");
+  const { taken } = shown, failed = ({ message }) => tell(`That could not be computed: ${message}`);
+  const found = known ?? (await run(read, taken).then(compared).catch(failed));
   if (!found) return;
-  const first = `Only the first ${MOST_TEXTS} of ${texts.length} texts are compared.`;
-  const left = texts.length > MOST_TEXTS ? [first] : [];
-  tell([...left, ...new Set(found.cuts.flatMap(remarks))].join(" "));
-  part(".live-meaning").replaceChildren(...drawn(compared(found), read));
+  const left = texts.length > MOST_TEXTS ? [`Only the first ${MOST_TEXTS} of ${texts.length} texts are compared.`] : [];
+  if (known?.isWhole && switchedOff().length) left.push("These numbers are the whole model’s.");
+  tell([...left, ...new Set((found.cuts ?? []).flatMap(remarks))].join(" "));
+  part(".live-meaning").replaceChildren(...drawn(found, read, known?.isWhole ? [] : gone(taken)));
+}
+
+/** How what is taken away is named. */
+function gone({ positions, mask, heads = [], layers = [] }) {
+  const isThere = { positions, mask, head: !heads.length, layer: !layers.length };
+  return Object.keys(PARTS).flatMap((name) => (isThere[name] ? [] : PARTS[name]));
 }
 
 // ---------------------------------------------------------------------------------------------- to be seen
@@ -267,21 +298,30 @@ function show(found, words, asking) {
   });
   part("#live-heads-title").textContent = two ? "All 72 heads, on the first text" : "All 72 heads";
   part(".live-views").classList.toggle("live-two", two);
-  const off = Object.keys(PARTS).filter((name) => !switches[name].checked);
+  const off = switchedOff();
   const at = off.includes(lastSwitch) ? lastSwitch : off[0];
   const told = asking ? "Load the model to see what changes." : cost(found, off.map((name) => PARTS[name]));
   all(".live-off output").forEach((each) => (each.textContent = each.htmlFor.value === `live-${at}` ? told : ""));
   showView();
 }
 
-/** What a try says that there is to see, while exactly that is shown. */
+/** What there is to see in the map, or what the map has to do with what is shown. */
 function look() {
-  const { layer, head } = view, { result, taken } = shown, { texts } = asked();
+  const { layer, head, step, token } = view, { result, taken, texts } = shown;
+  const off = [taken.layers?.length && `Layer ${layer}`, taken.heads?.length && "This head"].find(Boolean);
+  if (off) return `${off} is switched off: the map shows attention weights that nothing uses.`;
   const isShown = (each) => each.layer === layer && each.head === head && each.texts.join("\n") === texts.join("\n") &&
     each.positions === taken.positions && each.mask === taken.mask;
-  const isWhole = hasAllHeads() && !taken.heads?.length && !taken.layers?.length;
-  return (isWhole && !part(".live-notice") && about.tries.find(isShown)?.look) || "";
+  const found = about.tries.find(isShown);
+  const isOver = step >= POOLING && found?.step !== END;
+  if (isOver) return "This step uses no attention map: the one below belongs to steps 4 to 8.";
+  if (found || isStored(texts)) return (hasAllHeads() && !part(".live-notice") && found?.look) || "";
+  const first = beginning(result, layer, head);
+  return token === first.token ? first.why : "";
 }
+
+/** Whether a try has the first of some texts. */
+const isStored = ([text]) => about.tries.some(({ texts }) => texts[0] === text);
 
 /** What depends on the token, the layer, the head and the step. */
 function showView() {
@@ -311,7 +351,8 @@ function showView() {
   part(".walk-unseen").textContent = isTaken
     ? `Layer ${layer} is switched off: every token passes through it unchanged.`
     : "Of this layer, only the attention maps are stored: load the model to walk through it.";
-  walk.draw(view, canWalk);
+  if (view.step === END) compareShown();
+  walk.draw({ ...view, off: switchedOff() }, canWalk);
 }
 
 /** The map of a text, in a box that scrolls; a click or a key picks a weight and asks where it comes from. */

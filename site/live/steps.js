@@ -27,7 +27,7 @@ function added(view, parts, words) {
 /**
  * Each step: its name, the exercise that writes it, its shape, its line of code (by function and beginning: the
  * build looks it up), a sentence, what is shown. The start, which shows the answer first, has only the last two.
- * shares: does it show attention weights?
+ * shares: does it show attention weights? part: what can be switched off there
  */
 export const STEPS = [
   {
@@ -48,8 +48,9 @@ export const STEPS = [
   {
     name: "+ position", exercise: "01.3", code: "LearnedEncoding.forward: return", shape: VECTORS,
     says: ({ word }) => "Attention by itself can’t see the order of the words. So each position has its own " +
-      `learned vector, which is added to the token there, here ${word}. Untick “positions”, and every token ` +
+      `learned vector, which is added to the token there, here ${word}. Switch positions off, and every token ` +
       "gets the same position vector.",
+    part: "positions",
     make(view) {
       const word = view.row("words"), placed = view.row("placed");
       const position = placed.map((number, place) => number - word[place]);
@@ -121,7 +122,8 @@ export const STEPS = [
     code: "MultiHeadAttention.forward: return",
     says: ({ head }) => `The outputs of the layer’s 12 heads are concatenated; head ${head} is framed. Without ` +
       "mixing, each head could change only its own 32 features, so one more learned matrix, W_O, mixes them. " +
-      "Untick “this head” to see the output of attention without it.",
+      "Switch this head off to see the output of attention without it.",
+    part: "head",
     make(view) {
       const joined = Float32Array.from(range(HEADS).flatMap((head) => [...view.mixed(head)]));
       const framed = [view.head * HEAD, (view.head + 1) * HEAD];
@@ -153,9 +155,10 @@ export const STEPS = [
   {
     name: "Add, norm", exercise: "07.3", shape: VECTORS,
     code: "EncoderLayer.forward: x = self.feed_forward_norm(",
-    says: ({ word, layer }) => `Added and normalised again: this is the output of layer ${layer} for ${word}, a ` +
+    says: ({ word, layer, run }) => `Added and normalised again: this is the output of layer ${layer} for ${word}, a ` +
       "contextual embedding, which depends on the whole sentence. " + (layer < LAYERS - 1
-        ? `It’s the input of layer ${layer + 1}: move the slider, and go back to step 4.`
+        ? `It’s the input of layer ${layer + 1}: ${run.only === null ? "" : "load the model, then "}move the slider, ` +
+          "and go back to step 4."
         : "No layer comes after this one."),
     make: (view) => added(view, ["middle", "fed", "leaving"], ["after attention", "feed-forward"]),
   },

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from pathlib import Path
 
 import torch
@@ -43,6 +44,8 @@ def record(model: Steps, batch: TokenBatch, layer: int, positions: bool, mask: b
     ends = packed(mean_pool(made["leaving"][-1], batch.may_attend))
     whole = (255 * torch.stack(model.weights)).round().to(torch.uint8)  # (layer, text, heads, query, key)
     run = {"cuts": cuts, "length": max(lengths), "mask": mask, "layer": layer}
+    if len(cuts) > 1:
+        run["compared"] = compared(made, batch)
     return run | {"maps": in_base_64(whole), "ends": ends} | steps(made, layer)
 
 
@@ -57,14 +60,28 @@ def steps(made: dict[str, Tensor], layer: int) -> dict:
 
 @torch.no_grad()
 def banks(model: Steps, tokenizer: Tokenizer) -> dict:
-    """Return how alike three texts with *bank* are, and the word in them, entering and after each layer."""
+    """Return three texts with *bank*, compared."""
     batch = tokenizer(list(BANKS))
     made = dict(zip(OUTPUTS, model(*inputs_of(batch)), strict=True))
-    place = [tokens.index("bank") for tokens in batch.tokens]
-    words = torch.cat([made["entering"][:1], made["leaving"]])[:, range(len(BANKS)), place]
-    alike = [rounded(unit @ unit.mT) for unit in nn.functional.normalize(words, dim=-1)]  # of each stage
+    return {"texts": BANKS} | compared(made, batch)
+
+
+def compared(made: dict[str, Tensor], batch: TokenBatch) -> dict:
+    """Return how alike texts are, and the longest word that all share, entering and after each layer."""
     vectors = nn.functional.normalize(mean_pool(made["leaving"][-1], batch.may_attend), dim=-1)
-    return {"texts": BANKS, "cosines": rounded(vectors @ vectors.mT), "word": "bank", "stages": alike}
+    found = {"cosines": rounded(vectors @ vectors.mT)}
+    shared = [
+        word
+        for word in batch.tokens[0][1:-1]
+        if re.match(r"(?!the$|and$)[a-z]{3}", word) and all(word in tokens for tokens in batch.tokens)
+    ]
+    if not shared:
+        return found
+    word = max(shared, key=len)
+    place = [tokens.index(word) for tokens in batch.tokens]
+    words = torch.cat([made["entering"][:1], made["leaving"]])[:, range(len(place)), place]
+    alike = [rounded(unit @ unit.mT) for unit in nn.functional.normalize(words, dim=-1)]  # of each stage
+    return found | {"word": word, "stages": alike}
 
 
 def packed(rows: Tensor) -> list:

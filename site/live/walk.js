@@ -12,9 +12,9 @@ const BEYOND = 5; // percent of the features of a step's strips: a few outliers 
 const LISTED = 3; // of the largest features of a strip
 
 export class Walk {
-  /** box: where it is drawn; changed(wanted): another step or key is picked; links: exercise → address */
-  constructor(box, { changed, links }) {
-    Object.assign(this, { box, changed, links, asked: [] });
+  /** box: where it's drawn; changed(wanted): another step or key; flip(part): off or on; links: exercise → address */
+  constructor(box, { changed, flip, links }) {
+    Object.assign(this, { box, changed, flip, links, asked: [] });
     this.part = (name) => box.querySelector(name);
     const names = STEPS.slice(1).map(({ name }) => name);
     this.overview = new Overview(this.part(".walk-steps"), names, (step) => this.go(step));
@@ -22,6 +22,7 @@ export class Walk {
     this.part(".walk-back").addEventListener("click", () => this.go(this.view.step - 1));
     this.part(".walk-on").addEventListener("click", () => this.go((this.view.step + 1) % STEPS.length));
     this.part(".walk-arrives input").addEventListener("change", () => this.draw(this.view, true));
+    this.part(".walk-flip").addEventListener("click", () => this.flip(STEPS[this.view.step].part));
   }
 
   /** Another step; where all is in one column it is brought into sight. The focus stays where it can. */
@@ -32,10 +33,10 @@ export class Walk {
     if (matchMedia("(max-width: 899px)").matches) this.box.scrollIntoView({ behavior });
   }
 
-  /** wanted: {run, text, token, layer, head, key, step}; isSeen: are the numbers of the step there? */
+  /** wanted: {run, text, token, layer, head, key, step, off}; isSeen: are the numbers of the step there? */
   draw(wanted, isSeen) {
-    const isNew = (each) => this.view?.[each] !== wanted[each];
-    if (["run", "step", "token", "layer", "head"].some(isNew)) this.asked = [];
+    const isOther = ["run", "step", "token", "layer", "head"].some((each) => this.view?.[each] !== wanted[each]);
+    if (isOther) this.asked = [];
     const view = (this.view = new View({ ...wanted, arrives: this.part(".walk-arrives input").checked }));
     const step = STEPS[view.step], isStart = !view.step, isEnd = step === STEPS.at(-1);
     this.overview.mark(view.step, view.layer);
@@ -57,15 +58,23 @@ export class Walk {
     this.part(".walk-source").hidden = isStart;
     this.part(".walk-arrives").hidden = !step.shares;
     this.part(".walk-payoff").hidden = !isEnd;
+    const flip = this.part(".walk-flip"), isOff = view.off?.includes(step.part);
+    flip.hidden = !step.part;
+    flip.textContent = `Switch ${step.part === "head" ? "this head" : step.part} ${isOff ? "on again" : "off"}`;
     this.part(".walk-step").classList.toggle("walk-start", isStart);
+    const list = () => this.part("ul.walk-numbers"), before = list()?.scrollTop;
     keepingFocus(this.part(".walk-items"), items.map((item) => this.item(item)));
+    // Of a long list, the chosen token is in sight, and its key if it's near.
+    const middle = Math.min(Math.max((view.token + view.key) / 2, view.token - 6), view.token + 6);
+    if (list()) list().scrollTop = isOther ? ROW * (middle + 0.5) - list().clientHeight / 2 : before;
     this.answer();
   }
 
   /** One line of a step: what is done, what it is, its numbers. */
   item(item) {
     const { form, label, values, op = "" } = item;
-    const ends = made("small", {}, form === "strip" ? ` largest: ${extremes(values)}` : "");
+    const lit = item.ask ? " framed: numbers of more than a third of the largest, + or −" : "";
+    const ends = made("small", {}, { strip: ` largest: ${extremes(values)}`, cells: lit }[form] ?? "");
     const line = made("div", { class: "walk-item" }, made("span", { class: "walk-op" }, op));
     line.append(made("span", { class: "walk-label" }, label, ends), this[form](item));
     return line;
@@ -105,7 +114,7 @@ export class Walk {
       const look = { class: value < 0 ? "walk-bar walk-negative" : "walk-bar" };
       const bar = made("span", { ...look, style: `left:${left}%;width:${Math.abs(value) * scale}%` });
       const pick = () => this.changed({ key: place });
-      const label = ask || flow ? pressable(name, pick, { "aria-pressed": place === key }) : name;
+      const label = ask || flow ? pressable(name, pick, { "aria-pressed": place === key, title: name }) : name;
       const track = made("span", { class: "walk-track" }, parts ? stripes(parts[place], most) : bar);
       const isChosen = place === token ? "walk-from walk-chosen" : "walk-from";
       const from = flow ? [made("span", { class: isChosen, "aria-hidden": true }, name)] : [];
@@ -113,7 +122,8 @@ export class Walk {
       return made("li", {}, ...from, to, track, this.number(values[place], ask?.(place)));
     });
     if (flow) lines[0].prepend(flowOf(token, values));
-    return made("ul", { class: flow ? "walk-numbers walk-flowing" : "walk-numbers" }, ...lines);
+    const style = `--longest:${Math.max(...names.map(({ length }) => length))}`;
+    return made("ul", { class: flow ? "walk-numbers walk-flowing" : "walk-numbers", style }, ...lines);
   }
 
   /** A number; a button, if it can be asked where it comes from. */
@@ -192,7 +202,8 @@ function flowOf(token, values) {
     const to = key + 0.5;
     return `<path d="M0 ${from}C.5 ${from} .5 ${to} 1 ${to}" stroke-width="${(ROW * value) / all}"/>`;
   });
-  const box = made("span", { class: "walk-flow", "aria-hidden": true });
+  const style = `height:${ROW * values.length}px`; // as high as the list, with which it scrolls
+  const box = made("span", { class: "walk-flow", "aria-hidden": true, style });
   box.innerHTML = `<svg viewBox="0 0 1 ${values.length}" preserveAspectRatio="none">${lines.join("")}</svg>`;
   return box;
 }

@@ -13,15 +13,29 @@ export function told({ result, trained, taken }, layer, head) {
   return [looks, onPadding, alike(result, trained)].filter(Boolean).join(" ");
 }
 
-/** The largest weight from one word of the first text to another. */
-function strongest(rows, tokens) {
-  const words = range(tokens.length).slice(1, -1), best = { weight: 0 };
-  if (!words.length) return "";
+/** The largest weight from one word of the first text to another: {weight, i, j}. */
+function largestOf(rows, tokens) {
+  const words = range(tokens.length).slice(1, -1), best = { weight: 0, i: words[0] ?? 0, j: null };
   for (const i of words) {
     for (const j of words) {
       if (i !== j && rows[i][j] > best.weight) Object.assign(best, { weight: rows[i][j], i, j });
     }
   }
+  return best;
+}
+
+/** With which token and key an own sentence begins, and why. */
+export function beginning(result, layer, head) {
+  const { tokens } = result.cuts[0], { weight, i, j } = largestOf(result.map(0, layer, head), tokens);
+  const found = `We begin with “${tokens[i]}”, which has the largest attention weight to another word in this ` +
+    `head: “${tokens[j]}” gets ${short(weight)} of its attention.`;
+  const none = "In this head, no word of your sentence attends much to another word: try other heads.";
+  return { token: i, key: j, why: weight < SEEN ? none : found };
+}
+
+function strongest(rows, tokens) {
+  const best = largestOf(rows, tokens);
+  if (tokens.length < 3) return "";
   if (best.weight < SEEN) {
     const resting = short(score(rows, tokens, "[CLS] or [SEP]"));
     const rest = `on average, ${resting} of the attention goes to [CLS] and [SEP]`;
@@ -33,12 +47,15 @@ function strongest(rows, tokens) {
 
 /** How far the sentence embeddings change without some parts, whose names are `off`. */
 export function cost({ result, trained }, off) {
-  const alike = result.cuts.map((_, text) => short(cosine(result.vector(text), trained.vector(text))));
+  const alike = result.cuts.map((_, text) => visible(cosine(result.vector(text), trained.vector(text))));
   const isOne = alike.length === 1;
   const what = isOne ? "embedding has a cosine similarity" : "embeddings have cosine similarities";
-  const whole = `${alike.join(" and ")} with the whole model’s (1: no change)`;
+  const whole = `${alike.join(" and ")} with the whole model’s; 1 would mean no change`;
   return `Without ${off.join(" and ")}, the sentence ${what} of ${whole}.`;
 }
+
+/** A cosine similarity with as many decimals as show that it isn't 1, up to five. */
+const visible = (value) => short(value, [2, 3, 4, 5].find((each) => Number(value.toFixed(each)) < 1));
 
 /** The cosine similarity of two texts' embeddings. */
 function alike(result, trained) {

@@ -513,13 +513,33 @@ def test_lines_lead_from_the_token_to_what_it_attends_to(visit: Visit) -> None:
     shown = [value_of(each) for each in view.locator("ul.walk-numbers [data-value]").all()]
     widths = [float(line.get_attribute("stroke-width")) for line in lines]
     assert widths == pytest.approx([20 * value / sum(shown) for value in shown], abs=1e-3)
-    query, keys = view.locator(".walk-chosen").bounding_box(), view.locator(".walk-token button").all()
-    assert len(lines) == len(keys) == 10
-    ends = """line => [0, line.getTotalLength()].map((at) =>
-        line.getPointAtLength(at).matrixTransform(line.getScreenCTM()).y)"""
-    for line, key in zip(lines, keys, strict=True):  # it begins at “old” and ends at its key
-        for y, box in zip(line.evaluate(ends), (query, key.bounding_box()), strict=True):
-            assert box["y"] < y < box["y"] + box["height"]
+    assert len(lines) == 10
+    lines_lead_to_their_keys(view)
+
+
+def lines_lead_to_their_keys(view: Page) -> None:
+    """Each begins at the chosen token and ends at its key."""
+    pairs = view.evaluate("""() => {
+        const [lines, keys] = ["path", ".walk-token button"].map((each) =>
+            [...document.querySelectorAll(`.walk-items ${each}`)]);
+        const edges = (each) => { const box = each.getBoundingClientRect(); return [box.top, box.bottom]; };
+        return lines.map((line, key) => [0, line.getTotalLength()].map((at) => [
+            line.getPointAtLength(at).matrixTransform(line.getScreenCTM()).y,
+            ...edges(at ? keys[key] : document.querySelector(".walk-chosen"))]));
+    }""")
+    for y, top, bottom in (end for line in pairs for end in line):
+        assert top < y < bottom
+
+
+@pytest.mark.parametrize("count", [2, 32, 62])
+def test_the_lines_of_a_long_text_scroll_with_its_tokens(loaded: Page, count: int) -> None:
+    text = "the " * (count - 2) or "\u200b"  # of which the tokenizer leaves nothing
+    loaded.evaluate(f"location.hash = '#head=2.8&token={count - 2}&text={text}'")
+    keys, chosen = loaded.locator(".walk-token button"), loaded.locator(".walk-chosen")
+    expect(keys).to_have_count(count)
+    lines_lead_to_their_keys(loaded)
+    shown = loaded.locator("ul.walk-numbers").bounding_box()
+    assert shown["y"] <= chosen.bounding_box()["y"] < shown["y"] + shown["height"]
 
 
 # The examples to try
@@ -551,6 +571,13 @@ def test_a_try_is_stored_as_the_model_computes_it(loaded: Page, visit: Visit, mi
     # The last of them ends with its two texts compared.
     one, other = sentence_embeddings(*minilm, wanted["texts"])
     expect(view.locator(".walk-says")).to_contain_text(f"For your two sentences it’s {one @ other:.2f}.")
+    expect(view.locator("#live-texts")).to_have_value("\n".join(wanted["texts"]))
+    for page in (view, loaded):
+        tables = page.locator(".live-meaning table")
+        expect(tables.first.locator("td:not(:empty)")).to_have_text([f"{one @ other:.2f}"])
+        expect(tables.nth(1)).to_contain_text("Cosine similarity of “bank” in two texts")
+    computed = loaded.locator(".live-meaning").inner_text()
+    assert view.locator(".live-meaning").inner_text() == computed
     view.locator(".walk-back").click()
     expect(view.locator(".walk-items canvas")).to_have_count(2)
 
@@ -599,7 +626,7 @@ def test_a_try_says_what_to_look_at_only_while_that_is_shown(visit: Visit, loade
     press(loaded, TRIES[0]["name"])
     expect(loaded.locator(".live-look")).to_have_text(TRIES[0]["look"])
     loaded.locator("#live-head").uncheck()
-    expect(loaded.locator(".live-look")).to_have_text("")
+    expect(loaded.locator(".live-look")).to_contain_text("This head is switched off")
     loaded.locator("#live-head").check()
     expect(loaded.locator(".live-look")).to_have_text(TRIES[0]["look"])
 
@@ -722,7 +749,7 @@ def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) 
     expect(words).to_contain_text("similarity 1.00; with everything switched on, 0.98")
     cost = loaded.locator("output[for=live-positions]")
     expect(cost).to_contain_text("Without positions, the sentence embeddings have cosine similarities of 0.")
-    expect(cost).to_contain_text("with the whole model’s (1: no change).")
+    expect(cost).to_contain_text("with the whole model’s; 1 would mean no change.")
     expect(loaded.locator("#live-mask")).to_be_disabled()  # both texts are as long
     loaded.locator("#live-positions").check()
     expect(words).to_contain_text("have the cosine similarity 0.98 (1: the same")
@@ -774,8 +801,8 @@ def test_what_is_taken_away_is_taken_from_the_walk(loaded: Page) -> None:
     )
     cosine = torch.cosine_similarity(torch.tensor(with_all), torch.tensor(without), dim=0)
     expect(told).to_have_text(
-        f"Without this head, the sentence embedding has a cosine similarity of {cosine:.2f} with the whole "
-        "model’s (1: no change)."
+        f"Without this head, the sentence embedding has a cosine similarity of {cosine:.3f} with the whole "
+        "model’s; 1 would mean no change."
     )
     loaded.locator(".walk-steps [role=button]").nth(6).click()
     mixed = loaded.locator(".walk-grid span[data-value]")  # nothing to ask: it is taken away
@@ -809,6 +836,67 @@ def test_texts_are_compared_by_meaning(loaded: Page, minilm: tuple) -> None:
     expect(status).to_contain_text("first 6 of 8")
     expect(loaded.locator(".live-chart polyline")).to_have_count(15)
     expect(tables.nth(1)).to_contain_text("Cosine similarity of “number” in two texts")
+
+
+@torch.no_grad()
+def test_the_last_step_compares_what_is_shown_as_it_is_shown(loaded: Page, minilm: tuple) -> None:
+    press(loaded, "Adjectives attend to their noun")
+    loaded.locator("#live-first").fill("The river bank was muddy.")
+    loaded.locator("#live-texts").evaluate("field => (field.value = '')")  # what earlier tests typed
+    loaded.locator(".walk-steps [role=button]").last.click()
+    field, cells = loaded.locator("#live-texts"), loaded.locator(".live-meaning table").first.locator("td")
+    expect(field).to_have_value(re.compile("^The river bank was muddy.\nThey fished.*\n.*\n.*$"))
+    first = cells.and_(loaded.locator("tr:nth-child(2) td:nth-child(2)"))
+    model = copy.deepcopy(minilm[0])
+    for is_whole in (True, False):
+        vectors = sentence_embeddings(model, minilm[1], field.input_value().split("\n"))
+        expect(first).to_have_text(f"{vectors[0] @ vectors[1]:.2f}")
+        model.positions.weight[:] = model.positions.weight.mean(dim=0)
+        loaded.locator("#live-positions").set_checked(not is_whole)
+    expect(loaded.locator(".live-meaning")).not_to_contain_text("without positions")
+    loaded.locator("#live-positions").uncheck()
+    expect(loaded.locator(".live-meaning")).to_contain_text("Computed without positions.")
+    expect(loaded.locator(".live-meaning")).to_contain_text("there are no positions to tell them apart")
+    field.fill("What somebody typed here\nstays here")
+    loaded.locator("#live-positions").check()
+    expect(loaded.locator(".live-meaning tbody").first).to_contain_text("stays here")
+    loaded.locator("#live-first").fill("Another sentence")
+    expect(loaded.locator(".live-tokens")).to_contain_text("another")
+    expect(field).to_have_value("What somebody typed here\nstays here")
+    field.fill("")
+
+
+def test_an_own_sentence_begins_with_the_word_that_attends_most_to_another(loaded: Page) -> None:
+    press(loaded, "Adjectives attend to their noun")
+    loaded.locator("#live-first").fill("We saw the big house and a tiny garden.")
+    expect(loaded.locator(".live-tokens")).to_contain_text("garden")
+    weights = np.array(loaded.evaluate(SHOWN)["maps"])[2, 0, 8][1:-1, 1:-1]
+    np.fill_diagonal(weights, 0)
+    query, key = np.unravel_index(weights.argmax(), weights.shape)
+    tokens = loaded.locator(".live-tokens button").all_text_contents()
+    expect(loaded.get_by_role("radio", checked=True)).to_have_text(tokens[query + 1])
+    look = loaded.locator(".live-look")
+    expect(look).to_contain_text(f"We begin with “{tokens[query + 1]}”")
+    expect(look).to_contain_text(f"“{tokens[key + 1]}” gets {weights.max():.2f} of its attention.")
+    loaded.get_by_role("radio", name="[CLS]").click()
+    expect(look).to_have_text("")
+
+
+def test_a_step_switches_off_what_it_names(loaded: Page) -> None:
+    press(loaded, "Adjectives attend to their noun")
+    flip, steps = loaded.locator(".walk-flip"), loaded.locator(".walk-steps [role=button]")
+    for step, part in {1: "positions", 7: "head"}.items():
+        steps.nth(step).click()
+        unfold(loaded, False)
+        flip.click()
+        expect(loaded.locator(f"output[for=live-{part}]")).to_contain_text("Without ")
+        expect(loaded.locator(f"#live-{part}")).to_be_visible()
+        expect(flip).to_contain_text("on again")
+        flip.click()
+        expect(loaded.locator(f"#live-{part}")).to_be_checked()
+    steps.nth(2).click()
+    expect(flip).to_be_hidden()
+    unfold(loaded)
 
 
 # Addresses, downloads and other browsers
