@@ -164,9 +164,9 @@ export const STEPS = [
   },
   {
     name: "Pooling", exercise: "09.2", code: "mean_pool: return hidden.mean(", shape: "(batch, d_model)",
-    says: () => "The mean of all tokens after layer 5 is one vector for the text: its sentence embedding. " +
-      "A single feature rarely means anything by itself. What counts is the direction of the vector, and the " +
-      "last step compares directions.",
+    says: () => "Every layer does this with weights of its own, up to layer 5. The mean of all tokens after it is one " +
+      "vector for the text: its sentence embedding. A single feature rarely means anything by itself. What " +
+      "counts is the direction of the vector, and the last step compares directions.",
     make: ({ run }) => run.cuts.map((_, text) => strip(`sentence embedding ${text + 1}`, run.vector(text))),
   },
   {
@@ -175,7 +175,7 @@ export const STEPS = [
     says({ run }) {
       const rule = "This is what the encoder is good for: vectors that can be compared by meaning. Their cosine " +
         "similarity is 1 if they have the same direction.";
-      if (run.cuts.length < 2) return rule;
+      if (run.cuts.length < 2) return `${rule} It takes several sentences to see that, so here are three others.`;
       return `${rule} For your two sentences it’s ${short(cosine(run.vector(0), run.vector(1)))}.`;
     },
     make: () => [],
