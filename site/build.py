@@ -30,8 +30,9 @@ RUNTIME = (
     "onnxruntime-web/dist/ort-wasm-simd-threaded.wasm",
     "@huggingface/tokenizers/dist/tokenizers.min.mjs",
 )
-# Rules of the theme's style: an icon's number, and where the fonts are.
+# Half of MiniSearch's file is comments; its licence is in a file of its own.
 COMMENT = re.compile(r"^ *(/\*\*.*?\*/|//[^\n]*)\n", re.DOTALL | re.MULTILINE)
+# Rules of the theme's style: an icon's number, and where the fonts are.
 ICONS = re.compile(r'(\.fa-[\w-]+,?)+\{--fa:"[^"]*"\}|@font-face\{[^}]*/fontawesome/[^}]*\}')
 
 

@@ -164,9 +164,9 @@ export const STEPS = [
   },
   {
     name: "Pooling", exercise: "09.2", code: "mean_pool: return hidden.mean(", shape: "(batch, d_model)",
-    says: () => "Every layer does this with weights of its own, up to layer 5. The mean of all tokens after it is one " +
-      "vector for the text: its sentence embedding. A single feature rarely means anything by itself. What " +
-      "counts is the direction of the vector, and the last step compares directions.",
+    says: () => "Every layer repeats steps 4 to 11 with its own weights. The mean of all tokens after the last one, " +
+      "layer 5, is one vector for the text: its sentence embedding. A single feature rarely means anything by " +
+      "itself. What counts is the direction of the vector, and the last step compares directions.",
     make: ({ run }) => run.cuts.map((_, text) => strip(`sentence embedding ${text + 1}`, run.vector(text))),
   },
   {

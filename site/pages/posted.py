@@ -56,7 +56,7 @@ def description(page: str, text: Any) -> str:
     given = [meta["content"] for meta in _all("meta", text) if meta.get("name") == "description"]
     if given:
         return _cut(given[0])
-    paragraphs = [_plain(paragraph) for paragraph in _all("paragraph", text)]
+    paragraphs = [plain(paragraph) for paragraph in _all("paragraph", text)]
     told = next((each for each in paragraphs if each.startswith(PROMISES)), paragraphs[0])
     about, reading, _ = told.removeprefix("What you'll learn. ").partition(READING)
     if reading:  # how a change is read, is of no use outside: rather what mistakes there are
@@ -75,7 +75,8 @@ def _all(kind: str, text: Any) -> list[Any]:
     return list(text.findall(lambda node: node.tagname == kind))
 
 
-def _plain(paragraph: Any) -> str:
+def plain(paragraph: Any) -> str:
+    """Return the words of a node in one line, without HTML."""
     words = re.sub(r"<[^>]*>", "", paragraph.astext())  # HTML of the page's own
     return " ".join(re.sub(r"\\sqrt\{(.*?)\}", r"√\1", words).replace("’", "'").split())
 

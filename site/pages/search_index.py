@@ -1,4 +1,4 @@
-"""What the site's search looks through: sections, terms of the glossary, mistakes, names of the reference."""
+"""What the site's search looks through: sections, terms, mistakes, symptoms, names of the reference."""
 
 import json
 import math
@@ -11,6 +11,8 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.addnodes import desc
 from sphinx.application import Sphinx
+
+from pages.posted import plain
 
 SITE = Path(__file__).parents[1]
 FILE = "search.json"
@@ -25,13 +27,11 @@ SKIPPED = (nodes.section, nodes.literal_block, nodes.math_block, nodes.raw, node
 # How lessons, exercises and sections begin; what is bold without being a term.
 USUAL_BOLD = ("Predict", "It takes")
 USUAL = re.compile(r"What you.ll learn\. |(Before you start\.|It takes|Good for:|●).*", re.DOTALL)
-TAG = re.compile(r"</?[a-z][^>]*>")
 FORMULA = re.compile(r"\\[a-zA-Z]+\*?|[{}$\\]")
 WORD = re.compile(r"[^\W\d][\w.√∞-]*[\w√∞]|\d{2,}")
 # Words that the search ignores in a query are not stored.
-IGNORED = re.search(r"EMPTY = new Set\(\s*`([^`]*)`", (SITE / "style" / "desk.js").read_text("utf-8"))[
-    1
-].split()
+DESK = (SITE / "style" / "desk.js").read_text("utf-8")
+IGNORED = set(re.search(r"EMPTY = new Set\(\s*`([^`]*)`", DESK)[1].split())
 Unit = tuple[str, str, str, str]  # anchor, title, terms that are explained, text
 
 
@@ -70,7 +70,7 @@ def _is_skipped(node: nodes.Node) -> bool:
 
 
 def _plain(node: nodes.Node) -> str:
-    return re.sub(r"\s+", " ", FORMULA.sub("", TAG.sub("", node.astext()))).strip()
+    return " ".join(FORMULA.sub("", plain(node)).split())
 
 
 def _joined(children: list[nodes.Node]) -> str:
@@ -97,7 +97,7 @@ def _entry(anchor: str, title: str, terms: str, text: str, rarity: dict[str, flo
     """A unit as it is stored: title, anchor, terms, beginning of the text, its further words."""
     begins = text if len(text) <= SHOWN else f"{text[:SHOWN].rsplit(' ', 1)[0]} …"
     words = _words(text)
-    more = words.keys() - set(IGNORED) - _words(f"{title} {terms} {begins}").keys()
+    more = words.keys() - IGNORED - _words(f"{title} {terms} {begins}").keys()
     telling = sorted(more, key=lambda word: (-words[word] * rarity[word], word))[:KEPT]
     entry = [title, "" if anchor == _slug(title) else anchor, terms, begins, " ".join(telling)]
     while not entry[-1]:

@@ -16,8 +16,7 @@ for (const still of document.querySelectorAll("img[data-slider], img[data-explor
 // On a phone a picture is small: the one that a slider shows can be opened alone, as other pictures can.
 for (const slider of document.querySelectorAll("figure.drawn .stops")) {
   const link = Object.assign(document.createElement("a"), { textContent: "Open this picture alone" });
-  const shown = () => [...slider.querySelectorAll("img")].find((frame) => frame.style.display !== "none");
-  const point = () => (link.href = shown().src);
+  const point = () => (link.href = slider.querySelector("img").src);
   point();
   slider.addEventListener("input", point);
   slider.append(document.createElement("br"), link);

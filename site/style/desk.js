@@ -34,7 +34,12 @@ const ALIKE = [
   "feedforward ffn mlp", "memory ram vram", "weight weights", "word words",
   "not don doesn didn isn aren hasn won", // what is left of “don't”
 ];
-const FIRST = new Map(ALIKE.flatMap((line) => line.split(" ").map((word, _, [first]) => [word, first])));
+const FIRST = firsts(ALIKE);
+
+/** From lines of words for one thing, what stands for each: the first of its line. */
+export function firsts(lines, form = (word) => word) {
+  return new Map(lines.flatMap((line) => line.split(" ").map((word, _, [first]) => [form(word), form(first)])));
+}
 
 /** Of a traceback, what its last error says; any other text as it is. */
 export function message(text) {

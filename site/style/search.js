@@ -1,5 +1,5 @@
-// The site's search: sections, terms of the glossary, mistakes and names of the reference.
-import { form, words } from "./desk.js";
+// The site's search: sections, terms of the glossary, mistakes, symptoms and names of the reference.
+import { firsts, form, words } from "./desk.js";
 
 const WEIGHTS = { title: 3, terms: 2, page: 0.4, begins: 1.1, words: 0.8 };
 // How much an entry counts beside another with the same words.
@@ -14,10 +14,10 @@ const ALIKE = [
   "several multiple many multi", "wide wider width", "divide divisible division", "speed slow fast faster",
   "extrapolation extrapolate extension extend longer", "add sum added addition", "concatenate concat concatenated",
   "remove removed removing prune pruned pruning ablate ablation", "parallel distributed ddp",
-  "compare versus vs comparison", "sine sin sines sinusoid sinusoidal", "cosine cos cosines", 
+  "compare versus vs comparison", "sine sin sines sinusoid sinusoidal", "cosine cos cosines",
   "time timing timed benchmark", "formula equation", "install installation setup", "count number",
 ];
-const FIRST = new Map(ALIKE.flatMap((line) => line.split(" ").map((word, _, [first]) => [form(word), form(first)])));
+const FIRST = firsts(ALIKE, form);
 
 /** The words of a text; tf-idf is one. */
 const tokenize = (text) => words(text.replaceAll(/tf-idf/gi, "tfidf"));

@@ -65,9 +65,8 @@ def _appearance() -> list[str]:
     ours = Path(__file__).with_name("jupyter")
     paths = [str(ours), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(paths)
-    styles = [
-        str(folder / "custom") for folder in (Path(jupyter_config_dir()), ours)
-    ]  # the first file counts
+    # Of two style files, the first that exists counts: a learner's own.
+    styles = [str(folder / "custom") for folder in (Path(jupyter_config_dir()), ours)]
     return ["--LabApp.custom_css=True", f"--ServerApp.tornado_settings={ {'static_custom_path': styles} }"]
 
 
